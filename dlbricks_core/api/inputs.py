@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, TypedDict
 
@@ -88,8 +89,9 @@ def check_names(measuring: Measuring) -> None:
         TypeError: If an argument is not defined.
     """
     known = Measuring.__annotations__
+    of_load = {each.name for each in fields(LoadOptions)}
     for name in measuring:
-        if name in LoadOptions.__annotations__:
+        if name in of_load:
             raise TypeError(f"unexpected argument {name!r}: give it to load(), and pass the result")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)

@@ -100,7 +100,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Characterization:
+class Characterized:
     """Networks that were timed first, because the system was unknown.
 
     Attributes:
@@ -140,7 +140,7 @@ class AdaptiveRun:
     wholes: int
     importing_s: float
     offers: tuple[Offer, ...]
-    probed: Characterization | None = None
+    probed: Characterized | None = None
     seconds: float | None = None
     waited_s: float = 0.0
     plain_s: float | None = None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from dlbricks_core.ir import Layer, RawModel
+if TYPE_CHECKING:
+    from dlbricks_core.ir import Layer, RawModel
 
 _NAMED = re.compile(r"(^|_)batch(_?size)?($|_)", re.IGNORECASE)
 """Symbols that an exporter gives to the batch."""
@@ -71,7 +73,7 @@ def _of_layer(layer: Layer) -> Iterator[tuple[str, _Axes]]:
 
 
 def _before(layer: Layer, axes: _Axes) -> Iterator[tuple[str, _Axes]]:
-    """The same axes in the inputs of the layer that writes the tensor."""
+    """Axes that are the same in the inputs of the layer that writes the tensor."""
     if layer.op in _KEEPING:
         yield from ((name, axes) for name in layer.inputs if name)
     elif layer.op == "Transpose" and isinstance(order := layer.attributes.get("perm"), tuple):

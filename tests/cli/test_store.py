@@ -159,7 +159,7 @@ def test_what_is_already_added_is_taken_back_when_something_later_is_damaged(
     monkeypatch.setattr(Merger, "_insert", insert)
     done = dlbricks("results", command, *given, "--store", "b.db")
     assert done.status == 2, done.err
-    assert {"systems", "measurements", "observations"} <= set(added)
+    assert {"measurements", "observations"} <= set(added)
     with ResultStore.open(tmp_path / "b.db", writes=False, create=False) as store:
         assert list(store.records()) == [LATENCY]  # which every store knows
 

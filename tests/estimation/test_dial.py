@@ -449,7 +449,7 @@ def test_on_an_unknown_system_a_few_probes_come_first(turned, chain, tmp_path):
     probed = turned(models, 0.1).adaptive.probed
     assert 0 < probed.networks <= 10
     assert 0 < probed.seconds < 10
-    assert probed.after < probed.before
+    assert probed.half_width < probed.half_width_before
     with ResultStore.open(tmp_path / "results.sqlite") as store:
         kept = [each for each in store.measurements() if each.question.subject.kind == "brick"]
     assert len(kept) >= probed.networks

@@ -71,7 +71,7 @@ def test_probes_tell_about_the_system_on_a_real_backend(
     # On a busy machine they may contradict each other, and are left out then.
     flags = {flag for each in found.ledger.measurements.values()
              for taken in each.observations for flag in taken.flags}  # fmt: skip
-    assert surveyed_only or probed.after != probed.before or WIDENS in flags
+    assert surveyed_only or probed.half_width != probed.half_width_before or WIDENS in flags
     drawn = [group for group in own.groups if group.startswith("survey:")]
     # Disturbed samples teach nothing.
     assert len(drawn) >= (probed.networks / 2 if surveyed_only else 0)

@@ -10,7 +10,7 @@ import pytest
 from dlbricks_survey import calibration as probes
 from dlbricks_survey import report as survey
 
-from dlbricks_core.estimation.results import AdaptiveRun, Characterization, Offer
+from dlbricks_core.estimation.results import AdaptiveRun, Characterized, Offer
 from dlbricks_core.facts.note import note
 from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.report.notes import text
@@ -20,7 +20,7 @@ OFFERS = (Offer(0.8, 2.0), Offer(0.1, 7.0))
 
 
 def dialled(*half_widths, value=1.0):
-    probed = Characterization(3, 2.0, 0.97, 0.8)
+    probed = Characterized(3, 2.0, 0.97, 0.8)
     dial = AdaptiveRun(
         half_widths, timed=1, wholes=0, importing_s=0.0, offers=OFFERS, probed=probed
     )

@@ -8,7 +8,7 @@ from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.adaptive.posterior import State
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
 from dlbricks_core.estimation.characterization import BATCH, surveyed
-from dlbricks_core.estimation.results import Characterization
+from dlbricks_core.estimation.results import Characterized
 from dlbricks_core.facts.note import warning
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.request import Request
@@ -112,9 +112,9 @@ class Probing:
         choice = Choice.of(state, self._bench, probing=True)
         return choice.first(min(left, BATCH), precision, spare_s)
 
-    def found(self) -> Characterization | None:
+    def found(self) -> Characterized | None:
         """Summary of the probes; ``None`` if there were none."""
         networks = len(self._tried & self._bench.known.keys())
         if not networks:
             return None
-        return Characterization(networks, self.seconds, self.widths[0], self.widths[-1])
+        return Characterized(networks, self.seconds, self.widths[0], self.widths[-1])

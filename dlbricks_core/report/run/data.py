@@ -11,7 +11,7 @@ from dlbricks_core.estimation.model_result import ModelResult, PartResult
 from dlbricks_core.estimation.results import (
     Benchmarking,
     BrickResult,
-    Characterization,
+    Characterized,
     Offer,
     RunResult,
 )
@@ -169,7 +169,7 @@ class AdaptiveRunData(TypedDict):
     plain_s: float | None
     more: list[Offer]  #: Gains of more time, the cheapest first.
     #: Networks that were timed first because the system was not known.
-    probes: Characterization | None
+    probes: Characterized | None
 
 
 class BenchmarkingData(TypedDict):

@@ -96,7 +96,7 @@ class SelectiveScanWriter(PartWriter):
 
     @staticmethod
     def _axes(decay: str, added: str, view: str) -> tuple[tuple[str, int, str], ...]:
-        """What the loop reads, with the axis of its tokens and a name."""
+        """Tensors that the loop reads, each with the axis of its tokens and a name."""
         return (decay, 2, "decay"), (added, 2, "added"), (view, 1, "view")
 
     def _next(self, state: str, decay: str, added: str, view: str) -> tuple[str, str]:
