@@ -15,12 +15,13 @@ from dlbricks_mxnet.backend import MxnetBackend
 from dlbricks_mxnet.check import unsupported
 from dlbricks_mxnet.lowering import LOWERINGS
 from dlbricks_mxnet.timer import MxnetTimer
+from dlbricks_testing.operators import operators_with_layers
 from onnx import numpy_helper
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import read_model
-from dlbricks_core.operators.table import OPERATORS, operator
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import normalize
 
 # Inputs that are weights in any model; the cases feed them.
@@ -37,15 +38,6 @@ WEIGHT_INPUTS = {
     "PRelu": (1,),
     "RNN": (1, 2, 3, 5),
 }
-
-#: Operators that the canonical form has not: they are folded, written out, or opaque.
-GONE = frozenset({
-    "BlackmanWindow", "CastLike", "ConcatFromSequence", "Constant", "ConstantOfShape", "Dropout",
-    "EyeLike", "HammingWindow", "HannWindow", "If", "Loop", "MelWeightMatrix", "Optional",
-    "OptionalGetElement", "OptionalHasElement", "Range", "Scan", "Scatter", "SequenceAt",
-    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
-    "SequenceMap", "Shape", "Size", "SplitToSequence", "Upsample",
-})  # fmt: skip
 
 # What MXNet cannot hold at all, whatever the operator.
 NO_SUCH_TENSOR = re.compile(
@@ -209,6 +201,6 @@ def test_every_operator_of_onnx_is_lowered_or_lacked():
     """A latency is predicted of no operator that nobody can time."""
     lacks = MxnetBackend.traits.lacks
     defined = {operator for domain, operator in DEFINITIONS if not domain}
-    of_onnx = {op for op in OPERATORS if "." not in op} - GONE - defined
+    of_onnx = operators_with_layers() - defined
     assert of_onnx - LOWERINGS.keys() == {each for each in lacks if "." not in each}
     assert not any(operator.startswith("ai.onnx.ml.") for operator in LOWERINGS)

@@ -16,23 +16,15 @@ from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.check import unsupported
 from dlbricks_pytorch.lowering import LOWERINGS, lower
 from dlbricks_pytorch.tensors import from_numpy, to_numpy
+from dlbricks_testing.operators import operators_with_layers
 from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.checker import ValidationError
 
 from dlbricks_core.backends import Network
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.ir import CanonicalModel, TensorSpec, dtype_name, read_model
-from dlbricks_core.operators.table import OPERATORS, operator
+from dlbricks_core.operators.table import operator
 from dlbricks_core.passes import normalize
-
-#: Operators that the canonical form has not: they are folded, written out, or opaque.
-GONE = frozenset({
-    "BlackmanWindow", "CastLike", "ConcatFromSequence", "Constant", "ConstantOfShape", "Dropout",
-    "EyeLike", "HammingWindow", "HannWindow", "If", "Loop", "MelWeightMatrix", "Optional",
-    "OptionalGetElement", "OptionalHasElement", "Range", "Scan", "Scatter", "SequenceAt",
-    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
-    "SequenceMap", "Shape", "Size", "SplitToSequence", "Upsample",
-})  # fmt: skip
 
 #: Relative and absolute tolerance by element type: a few units in the last place of those
 #: types that have few digits.
@@ -216,6 +208,6 @@ def test_every_operator_of_onnx_is_lowered_or_lacked() -> None:
     """A latency is predicted of no operator that nobody can time."""
     lacks = PytorchBackend.traits.lacks
     defined = {operator for domain, operator in DEFINITIONS if not domain}
-    of_onnx = {op for op in OPERATORS if "." not in op} - GONE - defined
+    of_onnx = operators_with_layers() - defined
     assert of_onnx - LOWERINGS.keys() == {each for each in lacks if "." not in each}
     assert not any(operator.startswith("ai.onnx.ml.") for operator in LOWERINGS)

@@ -19,6 +19,7 @@ from dlbricks_core.backends import Array, Network
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.ir import TensorSpec, dtype_name, read_model
 from dlbricks_core.operators import operator
+from dlbricks_core.operators.table import OPERATORS
 from dlbricks_core.passes import normalize
 from dlbricks_testing.cases import difference
 from dlbricks_testing.laboratory import Laboratory
@@ -286,3 +287,18 @@ UNDEFINED: Mapping[str, str] = {
     f'{{ y = {_MS}.MoE<k=2>(x, r, w1, "", w2) }}',
 }
 """Layers that only ONNX Runtime runs."""
+
+
+_WITHOUT_LAYERS = frozenset({
+    "BlackmanWindow", "CastLike", "ConcatFromSequence", "Constant", "ConstantOfShape", "Dropout",
+    "EyeLike", "HammingWindow", "HannWindow", "If", "Loop", "MelWeightMatrix", "Optional",
+    "OptionalGetElement", "OptionalHasElement", "Range", "Scan", "Scatter", "SequenceAt",
+    "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength",
+    "SequenceMap", "Shape", "Size", "SplitToSequence", "Upsample",
+})  # fmt: skip
+"""Operators that the canonical form does not have: they are folded, written out, or opaque."""
+
+
+def operators_with_layers() -> frozenset[str]:
+    """Operators of ``ai.onnx`` that layers in canonical form may have."""
+    return frozenset(op for op in OPERATORS if "." not in op) - _WITHOUT_LAYERS
