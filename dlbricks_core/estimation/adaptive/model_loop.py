@@ -155,9 +155,9 @@ class ModelLoop:
         return [i for i in lacking if self._is_left(self._cuts[i])]
 
     def _run_again(self, order: Sequence[int], end: float) -> None:
-        """Runs models whose first runs were not enough, while a plain script would cost as much.
+        """Runs models a second time, as long as all runs cost about as much as a plain script.
 
-        Those that take least time come first.
+        The models that take least time come first.
 
         Args:
             order: Their positions.
