@@ -41,7 +41,7 @@ class CheckCommand(_CoreCommand):
     purpose = "Compare estimates with measurements, and find where they deviate."
     actions = (
         Action("accuracy", "Show errors, model by model.", "check.actions:accuracy_command",
-               "report.evaluation:CheckAccuracyData", resumes=True),
+               "commands.check.report:CheckAccuracyData", resumes=True),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.check.report import evaluation_data
 from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.assemble import assemble
@@ -20,7 +21,6 @@ from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.machine.cores import FAR
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Effort, Ledger
-from dlbricks_core.report import evaluation_data
 
 PROTOCOL = PROTOCOLS["interleaved"]
 

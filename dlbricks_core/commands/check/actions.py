@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dlbricks_core.commands.check.report import evaluation_data, print_evaluation
 from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done
@@ -15,7 +16,6 @@ from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.evaluation import Evaluation, evaluate
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import evaluation_data, print_evaluation
 from dlbricks_core.report.pages import EVALUATION, page_of
 from dlbricks_core.store import ResultStore
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from dlbricks_core.estimation.evaluation import Evaluation
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report import heading
-from dlbricks_core.report.columns import OwnColumn, own_columns
-from dlbricks_core.report.evaluation import (
+from dlbricks_core.commands.check.report import (
     BASIS,
     COMPARED,
     TOLERANCES,
@@ -18,6 +14,10 @@ from dlbricks_core.report.evaluation import (
     evaluation_remarks,
     speedup_lines,
 )
+from dlbricks_core.estimation.evaluation import Evaluation
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.report import heading
+from dlbricks_core.report.columns import OwnColumn, own_columns
 from dlbricks_core.report.remarks import alike
 from dlbricks_pages.html.plots import cumulative
 from dlbricks_pages.html.templating import filled_page_table, page, run_facts

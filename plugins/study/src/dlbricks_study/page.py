@@ -17,8 +17,8 @@ from dlbricks_pages.html.templating import (
 )
 from markupsafe import Markup
 
+from dlbricks_core.commands.check.report import TOLERANCES, percent
 from dlbricks_core.compose.options import DEFAULT_COMPOSER
-from dlbricks_core.report.evaluation import TOLERANCES, percent
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import interval_text, value_text

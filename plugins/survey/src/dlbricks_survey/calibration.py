@@ -10,6 +10,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from dlbricks_core.commands.check.report import CheckAccuracyData, evaluation_data
 from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.fitting import FittingData, Whole
 from dlbricks_core.compose.options import CutOptions, find_composer
@@ -24,7 +25,6 @@ from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import data as common
-from dlbricks_core.report.evaluation import CheckAccuracyData, evaluation_data
 from dlbricks_core.report.heading import backend, print_result, subject, system
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import print_failures, run_remarks
