@@ -230,9 +230,7 @@ class _TLSConnector(TLSConnector):  # type: ignore[misc, unused-ignore]
         except ValueError as error:  # Tornado: it has spoken, or closed, before TLS began
             raise SilentError(_NO_TLS) from error
         except OSError as error:
-            if _is_closed(error) or any(
-                isinstance(each, ssl.SSLError) for each in _causes(error)
-            ):
+            if _is_closed(error) or any(isinstance(each, ssl.SSLError) for each in _causes(error)):
                 raise _met_with(error) from error
             raise
 
