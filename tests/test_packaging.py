@@ -18,7 +18,7 @@ APART = "The core knows no plugin, and no plugin another"
 UNTYPED = {"llamacpp", "mxnet", "onnxruntime", "openvino", "pytorch"}
 """Distributions whose frameworks have no types."""
 
-NOT_ALONE = {"fleet", "llamacpp"}
+NOT_ALONE = {"fleet", "llamacpp", "postgresql"}
 """Distributions that need a server or a compiler: no environment of their own tries them."""
 
 

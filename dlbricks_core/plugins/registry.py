@@ -101,6 +101,7 @@ GROUPS: dict[str, str] = {
     "column": "dlbricks.columns",
     "page": "dlbricks.pages",
     "sizes": "dlbricks.sizes",
+    "database": "dlbricks.databases",
 }
 
 

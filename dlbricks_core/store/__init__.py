@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.store.database import AbsentStoreError
+    from dlbricks_core.store.database import AbsentStoreError, DatabaseKind
     from dlbricks_core.store.described import Holding, Inventory
     from dlbricks_core.store.merging import Merged
     from dlbricks_core.store.opened import locate
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AbsentStoreError",
+    "DatabaseKind",
     "Exported",
     "Holding",
     "Inventory",

@@ -143,8 +143,20 @@ def test_missing_sizes_name_their_distribution(dlbricks, monkeypatch, given):
     ]
 
 
+def test_missing_databases_name_their_distribution(dlbricks, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.store.opened.names", lambda _kind: set())
+    done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime",
+                    "--store", "postgresql://me:s3cret@host/results")  # fmt: skip
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        "Error: stores at postgresql://... come with dlbricks-postgresql, which is not installed",
+        f"Hint: {install('postgresql')}",
+    ]
+
+
 def test_functions_of_distributions_are_where_the_core_says():
     assert entries("dlbricks.sizes") == {"sizes": "sizes"}
+    assert entries("dlbricks.databases") == {"postgresql": "postgresql"}
     for name, distribution in command.FUNCTIONS.items():
         assert name in import_module(distribution.replace("-", "_")).__all__
 

@@ -328,6 +328,16 @@ def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypat
         assert store.info().measurements == 0
 
 
+def test_measurements_before_a_date_are_deleted(dlbricks, measured):
+    measured("a.db")
+    prune = ("results", "prune", "--yes", "--store", "a.db", "--before")
+    assert "Nothing is deleted" in dlbricks(*prune, "2000-01-01").out
+    done = dlbricks(*prune, "2100-01-01T12:00:00")
+    assert (done.status, "To delete: " in done.out) == (0, True)
+    with ResultStore.open("a.db", writes=False) as store:
+        assert store.info().observations == 0
+
+
 def test_one_line_says_that_nothing_matches(dlbricks, measured):
     measured("a.db")
     done = dlbricks("results", "prune", "--outdated", "--yes", "--store", "a.db")

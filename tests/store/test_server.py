@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from dlbricks_postgresql.database import _SOON, PostgreSQL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
@@ -28,7 +29,6 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.store import ResultStore, Selection
 from dlbricks_core.store.database import ServerLostError
-from dlbricks_core.store.postgresql import _SOON, PostgreSQL
 from dlbricks_core.store.schema import APPLICATION_ID
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
@@ -267,7 +267,7 @@ def test_what_travels_arrives_once_through_a_cut_connection(postgres, emptied, a
 def test_a_server_that_starts_up_is_waited_for_when_a_store_is_opened(
     postgres, emptied, monkeypatch
 ):
-    monkeypatch.setattr("dlbricks_core.store.postgresql._SOON", ("refused", *_SOON))
+    monkeypatch.setattr("dlbricks_postgresql.database._SOON", ("refused", *_SOON))
     url = emptied()
     postgres.stop()
     back = threading.Timer(0.2, postgres.start)

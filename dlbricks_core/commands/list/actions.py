@@ -28,6 +28,7 @@ from dlbricks_core.predict import Predictor
 from dlbricks_core.report import Column, ResultPage
 from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, plain
 from dlbricks_core.report.tables import Console, lines, styled, table
+from dlbricks_core.store import DatabaseKind
 
 
 class ListModelsData(WrittenData):
@@ -97,6 +98,7 @@ _BASES: dict[str, type] = {
     "column": Column,
     "page": ResultPage,
     "sizes": SizesOptions,
+    "database": DatabaseKind,
 }
 
 
