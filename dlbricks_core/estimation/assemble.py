@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import chain
 from operator import or_
@@ -166,6 +166,7 @@ class Assembly:
         useless: Reason for each brick that cannot be measured, or whose samples are useless.
         latencies: Figures of bricks, and of whole models in place of them.
         parts: For each part of the quantity, figures of bricks.
+        shown: Figures of bricks that no estimate uses, because their models were timed whole.
     """
 
     request: Request
@@ -174,6 +175,7 @@ class Assembly:
     useless: Mapping[str, str]
     latencies: Figures
     parts: Sequence[Figures]
+    shown: Figures = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -273,7 +275,7 @@ class Assembly:
 
     def _brick(self, brick: Brick, occurrences: int) -> BrickResult:
         signature, quantity = brick.signature, self.request.quantity
-        latency = self.latencies.get(signature)
+        latency = self.latencies.get(signature) or self.shown.get(signature)
         if latency is None:
             reason = self._bricks.failures.get(signature, NOT_MEASURED)
             return BrickResult(brick, occurrences, None, failure=reason, quantity=quantity)

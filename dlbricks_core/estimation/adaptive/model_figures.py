@@ -157,7 +157,8 @@ class ModelFigures:
             ledger: Measurements and failures; ``None`` for all so far.
         """
         planned = replace(cutting, plan=cutting.plan.believing(figures, timed=()))
-        return Assembly.of(self.request.hot, planned, ledger or self.runs.warned_ledger)
+        found = Assembly.of(self.request.hot, planned, ledger or self.runs.warned_ledger)
+        return replace(found, shown=self.bricks)
 
     @property
     def bricks(self) -> Mapping[str, InPlace]:
