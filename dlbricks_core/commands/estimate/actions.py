@@ -19,8 +19,8 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
+from dlbricks_core.estimation.assemble import joined
 from dlbricks_core.estimation.invocation import Invocation
-from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.results_files import read_results
 from dlbricks_core.estimation.systems import at_system
