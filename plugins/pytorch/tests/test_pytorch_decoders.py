@@ -2,9 +2,13 @@
 
 import pytest
 import torch
+from dlbricks_pytorch.lowering import lower
 from dlbricks_pytorch.lowering.attention import both_halves, rotate, rotate_halves
 from dlbricks_pytorch.lowering.normalization import rms_norm
 from torch.profiler import ProfilerActivity, profile
+
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.values import materialize
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -32,3 +36,21 @@ def test_halves_are_rotated_as_pairs_are():
     wanted = rotate(x, cos.unsqueeze(2), sin.unsqueeze(2), 16, interleaved=False)
     found = rotate_halves(x, both_halves(cos, 2), both_halves(sin, 2))
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "calls"), [(("y",), ["linear"]), (("a", "y"), ["linear", "add"])]
+)
+def test_a_bias_is_part_of_the_product_that_nothing_else_reads(outputs, calls):
+    layers = Layer("MatMul", ("x", "w"), ("a",)), Layer("Add", ("a", "b"), ("y",))
+    shapes = {"x": (2, 3, 8), "w": (8, 4), "b": (4,), "a": (2, 3, 4), "y": (2, 3, 4)}
+    specs = {name: TensorSpec("float32", shape) for name, shape in shapes.items()}
+    model = CanonicalModel("m", layers, ("x",), outputs, specs, frozenset({"w", "b"}))
+    network = materialize(model, 0)
+    module = lower(network)
+    nodes = [node for node in module.graph.nodes if node.op == "call_function"]
+    assert [node.target.__name__ for node in nodes] == calls
+    assert nodes[0].meta["layer"].op == "MatMul"
+    x = torch.from_numpy(network.inputs["x"])
+    wanted = network.inputs["x"] @ network.weights["w"] + network.weights["b"]
+    torch.testing.assert_close(module(x)[-1], torch.from_numpy(wanted))
