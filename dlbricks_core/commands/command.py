@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: Distributions of DLBricks itself that commands come with, and actions of commands.
 DISTRIBUTIONS: Mapping[str, str] = {
     "advise": "dlbricks-serving",
+    "check": "dlbricks-accuracy",
     "check.layers": "dlbricks-explain",
     "check.trace": "dlbricks-explain",
     "compare": "dlbricks-compare",
@@ -49,13 +50,14 @@ FUNCTIONS: Mapping[str, str] = {
 #: Distributions of DLBricks that these need, all by their folders.
 NEEDED: Mapping[str, Sequence[str]] = {
     "compare": ("contrib", "pages"),
-    "explain": ("pages",),
+    "explain": ("accuracy", "pages"),
     "fleet": ("suite",),
     "graph": ("pages",),
     "private": ("suite",),
+    "records": ("accuracy",),
     "serving": ("pages", "sizes"),
-    "study": ("pages",),
-    "survey": ("machine",),
+    "study": ("accuracy", "pages"),
+    "survey": ("accuracy", "machine"),
 }
 
 
