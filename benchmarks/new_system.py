@@ -19,10 +19,11 @@ from time import perf_counter
 
 import numpy as np
 from dial_seconds import new_store, wholes, without
+from dlbricks_survey.characterization import characterize
 from unlike import kin
 
-from dlbricks_core.estimation.characterization import RUNS, characterize
 from dlbricks_core.estimation.defaults import PREDICTOR
+from dlbricks_core.estimation.rates import RUNS
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.importers import LoadOptions

@@ -31,11 +31,12 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from dlbricks_survey.probes import choose_probes
 from scipy import stats
 
 from dlbricks_core.compose.learned import Learned
-from dlbricks_core.estimation.characterization import BATCH, RUNS
-from dlbricks_core.estimation.rates import rated
+from dlbricks_core.estimation.adaptive.probing import BATCH
+from dlbricks_core.estimation.rates import RUNS, rated
 from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.predict import Contribution, shipped
@@ -45,7 +46,6 @@ from dlbricks_core.predict.from_atlas import believed
 from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 from dlbricks_core.predict.nearness import distance
-from dlbricks_core.predict.probes import choose_probes
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.training_data import described, features_of
 from dlbricks_core.predict.whole_errors import discrepancy_of

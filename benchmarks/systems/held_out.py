@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from dlbricks_survey.probes import OVERHEAD_S, choose_probes
 from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import optimize, sparse
 
@@ -21,7 +22,6 @@ from dlbricks_core.predict.features import Features
 from dlbricks_core.predict.from_atlas import expectation
 from dlbricks_core.predict.kernel import Kernel, kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.probes import OVERHEAD_S, choose_probes
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.transfer import contrasts, difference, transferred, unlikeness
 

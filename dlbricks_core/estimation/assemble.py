@@ -1,16 +1,18 @@
-"""Assembles the results of a run from its measurements."""
+"""Assembles the results of a run from its measurements, and one result from several."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from itertools import chain
-from typing import Protocol, Self
+from operator import or_
+from typing import Protocol, Self, TypeVar
 
 from dlbricks_core.bricks import Brick, CutModel
-from dlbricks_core.compose import Estimate, Parallel
+from dlbricks_core.compose import Estimate, Parallel, Plan
 from dlbricks_core.compose.options import find_composer
 from dlbricks_core.estimation.model_result import Compared, ModelResult, PartResult
 from dlbricks_core.estimation.results import AdaptiveRun, Benchmarking, BrickResult, RunResult
@@ -24,6 +26,8 @@ from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Ledger, Networks
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.measure.request import Request
+
+ValueT = TypeVar("ValueT")
 
 _NATIVE_TOLERANCE = 0.03
 """Relative difference from the framework's own form above which a note reports it."""
@@ -73,6 +77,21 @@ def whole_networks(request: Request, ledger: Ledger) -> Networks:
     if request.protocol is not HOT:
         return lowered
     return ledger.networks("native", request.quantity).over(lowered)
+
+
+def apart_of(ledger: Ledger, request: Request) -> float:
+    """Standard deviation of the relative difference of a latency from one hour to another.
+
+    Args:
+        ledger: Measurements on the machine.
+        request: The request that they answer.
+    """
+    hours = between_hours(
+        ledger.measurements.values(),
+        request.protocol.statistic,
+        virtual=request.target.hypervisor is not None,
+    )
+    return max(hours, ledger.apart)
 
 
 def why_nothing(figure: Figure, request: Request) -> str:
@@ -162,6 +181,7 @@ class Assembly:
         useless: Reason for each brick that cannot be measured, or whose samples are useless.
         latencies: Figures of bricks, and of whole models in place of them.
         parts: For each part of the quantity, figures of bricks.
+        shown: Figures of bricks that no estimate uses, because their models were timed whole.
     """
 
     request: Request
@@ -170,6 +190,7 @@ class Assembly:
     useless: Mapping[str, str]
     latencies: Figures
     parts: Sequence[Figures]
+    shown: Figures = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -253,12 +274,7 @@ class Assembly:
             default = calibrated = composer = find_composer(self.cutting.options.composer)
             if calibration:
                 calibrated = composer.calibrated(calibration.values)
-            apart = between_hours(
-                self.ledger.measurements.values(),
-                request.protocol.statistic,
-                virtual=request.target.hypervisor is not None,
-            )
-            apart = max(apart, self.ledger.apart)
+            apart = apart_of(self.ledger, request)
         return [
             # A model's own measurement must not influence its estimate through a calibration.
             self._model(cut, default, apart, _CALIBRATED_ON)
@@ -269,7 +285,7 @@ class Assembly:
 
     def _brick(self, brick: Brick, occurrences: int) -> BrickResult:
         signature, quantity = brick.signature, self.request.quantity
-        latency = self.latencies.get(signature)
+        latency = self.latencies.get(signature) or self.shown.get(signature)
         if latency is None:
             reason = self._bricks.failures.get(signature, NOT_MEASURED)
             return BrickResult(brick, occurrences, None, failure=reason, quantity=quantity)
@@ -461,3 +477,112 @@ def _native_notes(measured: Figure | None, native: Figure | None) -> tuple[Note,
     if abs(ratio - 1) <= _NATIVE_TOLERANCE:
         return ()
     return (note("own-form-differs", native_ms=native.value, ratio=ratio),)
+
+
+# One result for models that were estimated in several ways.
+
+
+def joined(parts: Mapping[tuple[int, ...], RunResult]) -> RunResult:
+    """One result for all models, each with the estimate of its part.
+
+    Settings are those of the first part.
+
+    Args:
+        parts: Results under one request, by the positions of their models in the joint result.
+    """
+    results = list(parts.values())
+    first = results[0]
+    if len(results) == 1:
+        return first
+    places = sorted(
+        (place, i, part) for part, own in enumerate(parts) for i, place in enumerate(own)
+    )
+
+    def in_order(of_parts: Iterable[Sequence[ValueT]]) -> list[ValueT]:
+        every = list(of_parts)
+        return [every[part][i] for _, i, part in places]
+
+    costs = [each.benchmarking for each in results if each.benchmarking]
+    models_s, bricks_s = sum(e.models_s for e in costs), sum(e.bricks_s for e in costs)
+    return replace(
+        first,
+        cutting=_joint_cutting([each.cutting for each in results], in_order),
+        models=in_order(each.models for each in results),
+        bricks=_joint_bricks(results),
+        benchmarking=Benchmarking(models_s, bricks_s) if costs else None,
+        ledger=reduce(or_, (each.ledger for each in results)),
+        adaptive=_joint_progress(results, in_order(map(_half_widths, results))),
+        peak_bytes=max((e.peak_bytes for e in results if e.peak_bytes is not None), default=None),
+    )
+
+
+def _joint_cutting(
+    cuttings: Sequence[Cutting],
+    in_order: Callable[[Iterable[Sequence[CutModel]]], list[CutModel]],
+) -> Cutting:
+    """Cutting of all models.
+
+    Args:
+        cuttings: Cuttings, each of some of the models.
+        in_order: Brings the models of all cuttings into their order.
+    """
+    first = cuttings[0]
+    return replace(
+        first,
+        brickset=replace(
+            first.brickset,
+            bricks={s: each for cutting in cuttings for s, each in cutting.brickset.bricks.items()},
+            models=in_order(each.brickset.models for each in cuttings),
+        ),
+        plan=Plan(
+            {s: brick for each in cuttings for s, brick in each.plan.timed.items()},
+            {s: recipes for each in cuttings for s, recipes in each.plan.recipes.items()},
+        ),
+        seconds=sum(each.seconds for each in cuttings),
+        footprints={s: found for each in cuttings for s, found in each.footprints.items()},
+    )
+
+
+def _joint_bricks(results: Sequence[RunResult]) -> list[BrickResult]:
+    """Results for all bricks, without duplicates."""
+    found: dict[str, BrickResult] = {}
+    for each in (brick for result in results for brick in result.bricks):
+        before = found.get(each.brick.signature)
+        number = each.occurrences + (before.occurrences if before else 0)
+        found[each.brick.signature] = replace(before or each, occurrences=number)
+    return list(found.values())
+
+
+def _half_widths(result: RunResult) -> Sequence[float]:
+    """Half-width of each model's interval. Adaptive measuring knows none of a partial estimate."""
+    estimates = [each.estimate for each in result.models]
+    if not result.adaptive:
+        return [each.half_width_now for each in estimates]
+    halves = zip(estimates, result.adaptive.half_widths, strict=True)
+    return [math.inf if each.partial else half for each, half in halves]
+
+
+def _joint_progress(
+    results: Sequence[RunResult], half_widths: Sequence[float]
+) -> AdaptiveRun | None:
+    """Progress of all parts together, without the precision that more time would reach."""
+    runs = [each.adaptive for each in results if each.adaptive is not None]
+    if not runs:
+        return None
+    ran = [each.seconds for each in runs if each.seconds is not None]
+    plain = [each.plain_s for each in runs if each.plain_s is not None]
+    measured = [[b for b in e.bricks if b.origin not in (None, "predicted")] for e in results]
+    return replace(
+        runs[0],
+        half_widths=tuple(half_widths),
+        timed=sum(
+            each.adaptive.timed if each.adaptive else len(own)
+            for each, own in zip(results, measured, strict=True)
+        ),
+        wholes=sum(each.wholes for each in runs),
+        importing_s=sum(each.importing_s for each in runs),
+        offers=(),
+        seconds=sum(ran) if ran else None,
+        waited_s=sum(each.waited_s for each in runs),
+        plain_s=sum(plain) if len(plain) == len(runs) else None,
+    )

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from typing import Literal
 
+from dlbricks_core import survey
 from dlbricks_core.analysis import Volume
-from dlbricks_core.estimation.characterization import RUNS, surveyed
 from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
+from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.predict.training_data import quiet_values
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -56,6 +58,11 @@ _RATES: Mapping[int, tuple[str, Unit]] = {
 _PROTOCOL = next(iter(PROTOCOLS.values()))
 
 
+RUNS = 8
+"""Runs of each network. Their scatter is small compared with the differences of layers between
+systems."""
+
+
 @dataclass(frozen=True)
 class MachineRate:
     """Work of a machine in a second, or time of a call, inside a framework.
@@ -69,6 +76,24 @@ class MachineRate:
     name: str
     value: float
     unit: Unit
+
+
+def surveyed(number: int) -> dict[str, Target]:
+    """The first networks of the survey, by signature.
+
+    Args:
+        number: Number of networks.
+    """
+    return {target.brick.signature: target for target in _first(number)}
+
+
+@cache
+def _first(number: int) -> tuple[Target, ...]:
+    """The first networks of the survey, drawn once for all models of a process."""
+    return tuple(
+        Target(each.brick, "brick", SURVEYED + each.family)
+        for each in islice(survey.draw(), number)
+    )
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,12 +13,11 @@ from dlbricks_core.compose import Plan
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.model_figures import ModelFigures
-from dlbricks_core.estimation.adaptive.model_loop import ModelLoop, run_wholes
+from dlbricks_core.estimation.adaptive.model_loop import ModelLoop
 from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
-from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.assemble import assemble, joined
 from dlbricks_core.estimation.defaults import PREDICTOR
-from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
@@ -96,6 +96,47 @@ def run(
         return by_bricks.noting(first=by_runs.ledger.notes)
     able = tuple(i for i in range(len(models) + len(by_runs.models)) if i not in rest)
     return joined({able: by_runs, rest: by_bricks})
+
+
+def run_wholes(
+    cutting: Cutting,
+    request: Request,
+    store: ResultStore,
+    observer: Observer,
+    begin: float,
+    ahead: Ahead | None,
+    *,
+    compares: bool,
+) -> tuple[RunResult, tuple[int, ...]]:
+    """Estimates models from runs of some of them, and predictions.
+
+    A model that runs is measured, and the framework's profile gives the latencies of its bricks.
+    Models that share these bricks need no run of their own.
+
+    Args:
+        cutting: The models and their bricks.
+        request: How models run, to what precision, and for how long.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        begin: When the run began, in seconds of ``monotonic``.
+        ahead: Process that was begun before; ``None`` if there is none.
+        compares: Whether the other models run as well, for comparison.
+
+    Returns:
+        The result, and positions of models that it lacks, because neither they nor models with
+        their bricks can run. If the time is over, it has predictions of these, too.
+    """
+    end = begin + (request.budget_s or math.inf)
+    with ExitStack() as opened:
+        opened.enter_context(measurement_lock(observer.note))
+        figures = ModelFigures(
+            cutting, request, store, observer, opened, PREDICTOR, apart=compares, ahead=ahead
+        )
+        loop = ModelLoop(figures, store, observer, compares=compares)
+        left = loop.run_most_informative(end)
+        unable = tuple(left) if monotonic() < end else ()
+        able = [i for i in range(len(cutting.brickset.models)) if i not in unable]
+        return loop.result(able, begin), unable
 
 
 def run_bricks(

@@ -16,9 +16,8 @@ from dlbricks_core.compose.options import (
     CutOptions,
 )
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.assemble import assemble
+from dlbricks_core.estimation.assemble import assemble, joined
 from dlbricks_core.estimation.defaults import PREDICTOR, REGRESSION
-from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.predicted import with_predictions
 from dlbricks_core.estimation.regression import with_regression
 from dlbricks_core.estimation.results import RunResult

@@ -18,7 +18,7 @@ from dlbricks_core.facts.note import note, warning
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.footprint import CHOSEN_SHARE, Footprint, available_to
 from dlbricks_core.measure.request import Request
-from dlbricks_core.measure.rewrites import Rewrites, rewrite_models
+from dlbricks_core.measure.rewrites import Rewrites, rewrite_models, unfolded
 from dlbricks_core.plugins import find, use
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -118,8 +118,6 @@ def cut_models(
         DLBricksError: If a backend that runs blocks only cannot rewrite a model.
     """
     if not request.backend.traits.folds_weights and any(model.folded for model in models):
-        from dlbricks_core.passes.drop_unread import unfolded  # few models have such layers
-
         models = [unfolded(model) for model in models]
     plugin = find("composer", cut_options.composer, Composer)
     composer: Composer = use(plugin, plugin.loaded)

@@ -1,11 +1,14 @@
-"""Rewritten models: graphs that backends make of models, kept for estimates that run nothing."""
+"""Models as backends compute them: with folded layers, and as graphs that backends make of them.
+
+The graphs are kept for estimates that run nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
@@ -16,7 +19,7 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note
-from dlbricks_core.ir import CanonicalModel, Dim
+from dlbricks_core.ir import CanonicalModel, Dim, Layer
 from dlbricks_core.machine.system import physical_cores_available
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import START_BYTES, BackendWorker
@@ -35,6 +38,44 @@ FEW_LAYERS, FEW_BYTES = 200, 64 << 20
 """Maximum layers, and bytes of weights, of all models together for a single worker. Rewriting such
 models takes less than half of the time in which even the fastest framework starts a worker.
 """
+
+
+def unfolded(model: CanonicalModel) -> CanonicalModel:
+    """The model with each folded layer in front of the first one that reads its result.
+
+    Not every framework computes these layers in advance. Results that are outputs stay weights: no
+    framework computes those.
+    """
+    folded = model.folded
+    if folded is None:
+        return model
+    # Few models have such layers, and the passes import onnx.
+    from dlbricks_core.passes.drop_unread import drop_unread
+    from dlbricks_core.passes.options import NormalizeOptions
+
+    makers = {name: layer for layer in folded.layers for name in layer.outputs if name}
+    layers: list[Layer] = []
+    made: set[str] = set(model.outputs)
+
+    def place(layer: Layer) -> None:
+        for name in layer.reads:
+            if name in makers and name not in made:
+                place(makers[name])
+        made.update(layer.outputs)
+        layers.append(layer)
+
+    for layer in model.layers:
+        place(layer)
+    computed = {name for layer in layers for name in layer.outputs}
+    whole = replace(
+        model,
+        layers=tuple(layers),
+        tensors={**folded.tensors, **model.tensors},
+        weights=(model.weights | folded.weights) - computed,
+        constants={**folded.constants, **model.constants},
+        folded=None,
+    )
+    return drop_unread(whole, NormalizeOptions())
 
 
 @dataclass

@@ -49,37 +49,3 @@ def _trimmed(layer: Layer, read: set[str]) -> Layer:
     while not outputs[-1]:
         outputs.pop()
     return replace(layer, outputs=tuple(outputs))
-
-
-def unfolded(model: CanonicalModel) -> CanonicalModel:
-    """The model with each folded layer in front of the first one that reads its result.
-
-    Not every framework computes these layers in advance. Results that are outputs stay weights: no
-    framework computes those.
-    """
-    folded = model.folded
-    if folded is None:
-        return model
-    makers = {name: layer for layer in folded.layers for name in layer.outputs if name}
-    layers: list[Layer] = []
-    made: set[str] = set(model.outputs)
-
-    def place(layer: Layer) -> None:
-        for name in layer.reads:
-            if name in makers and name not in made:
-                place(makers[name])
-        made.update(layer.outputs)
-        layers.append(layer)
-
-    for layer in model.layers:
-        place(layer)
-    computed = {name for layer in layers for name in layer.outputs}
-    whole = replace(
-        model,
-        layers=tuple(layers),
-        tensors={**folded.tensors, **model.tensors},
-        weights=(model.weights | folded.weights) - computed,
-        constants={**folded.constants, **model.constants},
-        folded=None,
-    )
-    return drop_unread(whole, NormalizeOptions())

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 from dlbricks_survey import calibration_command as job
+from dlbricks_survey import characterization
 
-from dlbricks_core.estimation import characterization
 from dlbricks_core.estimation.rates import rated
 from dlbricks_core.machine.system import current_system
 
@@ -148,7 +148,7 @@ def test_calibrations_that_make_no_sense_are_refused(dlbricks, networks):
 def few_candidates(monkeypatch):
     """Lets a command choose probes among few networks, for few others.
 
-    What it chooses is tested in ``tests/estimation/test_probes.py``.
+    What it chooses is tested in ``tests/survey/test_characterization.py``.
     """
     monkeypatch.setattr(characterization, "_DRAWN", 12)
     monkeypatch.setattr(characterization, "_MOST_ASKED", 4)

@@ -16,7 +16,7 @@ from dlbricks_core.plugins import names
 PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
-    "advise": "serving", "check.layers": "explain", "check.trace": "explain",
+    "advise": "serving", "check": "accuracy", "check.layers": "explain", "check.trace": "explain",
     "compare": "compare", "fleet": "fleet", "machine": "machine", "machine.calibrate": "survey",
     "machine.survey": "survey", "private": "private", "results": "records",
     "results.pages": "pages",
@@ -28,12 +28,17 @@ OTHERS = {
 PLUGINS = Path(__file__).parents[2] / "plugins"
 
 
-def install(name):
-    """Command that installs a distribution, after those of DLBricks that it needs."""
+def needed(name):
+    """A distribution, after those of DLBricks that it needs."""
     project = tomllib.loads((PLUGINS / name / "pyproject.toml").read_text())["project"]
     own = [re.split(r"[^a-z-]", each)[0] for each in project["dependencies"]]
-    needed = sorted(each.removeprefix("dlbricks-") for each in own if each.startswith("dlbricks-"))
-    folders = " ".join(f"-e plugins/{each}" for each in (*needed, name))
+    direct = sorted(each.removeprefix("dlbricks-") for each in own if each.startswith("dlbricks-"))
+    return list(dict.fromkeys([*(each for one in direct for each in needed(one)), name]))
+
+
+def install(name):
+    """Command that installs a distribution, after those of DLBricks that it needs."""
+    folders = " ".join(f"-e plugins/{each}" for each in needed(name))
     return f"pip install -c constraints.txt {folders} (in a clone of DLBricks)"
 
 

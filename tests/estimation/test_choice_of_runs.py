@@ -34,6 +34,15 @@ def test_the_shortest_of_relatives_tells_about_all(adapted, stack, ran, syntheti
     assert found.adaptive.wholes == 1
 
 
+def test_bricks_of_a_model_that_ran_have_the_figures_of_its_profile(adapted, stack):
+    found = adapted([stack(4)])
+    (model,) = found.models
+    assert model.is_measurement
+    assert {each.origin for each in found.bricks} == {"profiled"}
+    total = sum(each.occurrences * each.latency.value for each in found.bricks)
+    assert total == pytest.approx(model.estimate.value, rel=0.1)
+
+
 def test_a_fine_precision_takes_a_run_of_each(adapted, stack, ran):
     adapted([stack(4), stack(8)], precision=0.051)
     assert sorted(ran) == ["stack4", "stack8"]

@@ -7,7 +7,7 @@ import pytest
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.approach import Approach, Wishes
-from dlbricks_core.estimation.characterization import surveyed
+from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.estimation.run import run_bricks
 from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.machine.system import current_system

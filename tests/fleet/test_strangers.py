@@ -14,6 +14,7 @@ import pytest
 from dlbricks_fleet import extra
 from dlbricks_fleet.access import Access
 from dlbricks_fleet.certificates import make
+from tornado.tcpclient import TCPClient
 
 from dlbricks_core.errors import DLBricksError
 
@@ -108,6 +109,21 @@ def test_each_member_finds_out_what_a_stranger_is(hasty, keys, stranger, scheme,
             member(address, access)
     assert re.search(plain if scheme == "tcp" else encrypted, str(caught.value))
     assert address in str(caught.value)
+
+
+@pytest.mark.parametrize("ends", [ConnectionResetError(104, "reset"), None], ids=["reset", "end"])
+@pytest.mark.parametrize("member", [client_of, worker_of])
+def test_an_end_that_closes_before_the_connection_is_used_is_named(monkeypatch, ends, member):
+    connect = TCPClient.connect
+
+    async def closed(self, *args, **arguments):
+        stream = await connect(self, *args, **arguments)
+        stream.close(exc_info=ends or False)
+        return stream
+
+    monkeypatch.setattr(TCPClient, "connect", closed)
+    with silent() as port, pytest.raises(DLBricksError, match="closes it at once"):
+        member(f"tcp://127.0.0.1:{port}", Access())
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,8 @@ def test_notes_and_failures_stand_below_the_figures(run):
     assert places == sorted(places)
 
 
-def test_a_page_says_why_bricks_of_a_model_that_ran_whole_have_no_figures(run, read_page):
-    sentence = "it needs no figures of bricks"
+def test_a_page_says_where_the_figure_of_a_model_that_ran_whole_comes_from(run, read_page):
+    sentence = "not the sum of its bricks"
     composed = with_samples(run, *[QUIET] * 5)
     assert sentence not in read_page(run_page(composed)).text
     whole = replace(

@@ -20,8 +20,8 @@ from dlbricks_core.commands.options.results_files import read_results
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
+from dlbricks_core.estimation.assemble import joined
 from dlbricks_core.estimation.invocation import Invocation
-from dlbricks_core.estimation.joining import joined
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.facts import LATENCY

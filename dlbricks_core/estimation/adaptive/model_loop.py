@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import accumulate
 from time import monotonic
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.learned import Learned
-from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.model_figures import ModelFigures, RunCosts
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, RunResult
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
-from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.costs import QUICK_START_S
-from dlbricks_core.measure.cutting import Cutting
-from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
@@ -63,47 +57,6 @@ first. They take 2 to 3 seconds (research/2026-11-30-probes.md)."""
 _UNKNOWN_ERROR = 0.4
 """Relative error of predictions of bricks that no model has run, for the choice of models to run.
 Estimates have the predictor's own errors."""
-
-
-def run_wholes(
-    cutting: Cutting,
-    request: Request,
-    store: ResultStore,
-    observer: Observer,
-    begin: float,
-    ahead: Ahead | None,
-    *,
-    compares: bool,
-) -> tuple[RunResult, tuple[int, ...]]:
-    """Estimates models from runs of some of them, and predictions.
-
-    A model that runs is measured, and the framework's profile gives the latencies of its bricks.
-    Models that share these bricks need no run of their own.
-
-    Args:
-        cutting: The models and their bricks.
-        request: How models run, to what precision, and for how long.
-        store: Store of the measurements.
-        observer: Receives the progress.
-        begin: When the run began, in seconds of ``monotonic``.
-        ahead: Process that was begun before; ``None`` if there is none.
-        compares: Whether the other models run as well, for comparison.
-
-    Returns:
-        The result, and positions of models that it lacks, because neither they nor models with
-        their bricks can run. If the time is over, it has predictions of these, too.
-    """
-    end = begin + (request.budget_s or math.inf)
-    with ExitStack() as opened:
-        opened.enter_context(measurement_lock(observer.note))
-        figures = ModelFigures(
-            cutting, request, store, observer, opened, PREDICTOR, apart=compares, ahead=ahead
-        )
-        loop = ModelLoop(figures, store, observer, compares=compares)
-        left = loop.run_most_informative(end)
-        unable = tuple(left) if monotonic() < end else ()
-        able = [i for i in range(len(cutting.brickset.models)) if i not in unable]
-        return loop.result(able, begin), unable
 
 
 class ModelLoop:

@@ -7,12 +7,15 @@ from collections.abc import Collection, Mapping
 from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.adaptive.posterior import State
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
-from dlbricks_core.estimation.characterization import BATCH, surveyed
+from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.estimation.results import Characterized
 from dlbricks_core.facts.note import warning
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution
+
+BATCH = 5
+"""Number of probes that are chosen at a time. Their results determine the next choice."""
 
 _MOST = 10
 """Maximum number of probes. In leave-one-system-out tests, ten probes removed most of the error,

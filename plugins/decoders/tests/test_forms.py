@@ -59,3 +59,11 @@ def test_blocks_that_borrow_all_keys_compute_the_last_token_alone():
     rows = {layer.outputs[0]: model.tensors[layer.outputs[0]].shape for layer in model.layers}
     assert rows["layers.3.self_attn"] == (1, 7, 64)
     assert rows["layers.5.self_attn"] == (1, 1, 64)
+
+
+def test_functions_are_in_the_operators_of_transformers():
+    ops = {name: Counter(layer.op for layer in raw(name).layers if ".0.mlp.act" in layer.outputs[0])
+           for name in ("gpt2", "bloom", "gemma")}  # fmt: skip
+    assert ops["gpt2"] == {"Mul": 4, "Add": 2, "Pow": 1, "Tanh": 1}
+    assert ops["bloom"] == {"Mul": 6, "Add": 2, "Tanh": 1}
+    assert ops["gemma"] == {"Gelu": 1}

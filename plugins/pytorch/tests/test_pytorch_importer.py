@@ -21,8 +21,8 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import main
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.importers import ImportOptions
+from dlbricks_core.measure.rewrites import unfolded
 from dlbricks_core.passes import normalize
-from dlbricks_core.passes.drop_unread import unfolded
 
 
 class Network(nn.Module):

@@ -206,6 +206,15 @@ class _PlainTLS(_Plain, TLS):  # type: ignore[misc, unused-ignore]
 class _Connector(TCPConnector):  # type: ignore[misc, unused-ignore]
     comm_class = _Plain
 
+    async def connect(self, address: str, deserialize: bool = True, **arguments: Any) -> Any:
+        """A connection that the other end has not closed yet."""
+        try:
+            return await super().connect(address, deserialize, **arguments)
+        except OSError as error:
+            if _is_closed(error):  # Dask would try again, and forget why
+                raise SilentError(_CLOSES) from error
+            raise
+
 
 class _TLSConnector(TLSConnector):  # type: ignore[misc, unused-ignore]
     comm_class = _PlainTLS
@@ -221,7 +230,7 @@ class _TLSConnector(TLSConnector):  # type: ignore[misc, unused-ignore]
         except ValueError as error:  # Tornado: it has spoken, or closed, before TLS began
             raise SilentError(_NO_TLS) from error
         except OSError as error:
-            if any(isinstance(each, ssl.SSLError) for each in _causes(error)):
+            if _is_closed(error) or any(isinstance(each, ssl.SSLError) for each in _causes(error)):
                 raise _met_with(error) from error
             raise
 
@@ -236,6 +245,16 @@ def _met_with(error: BaseException) -> StrangerError | SilentError:
         if isinstance(each, ssl.SSLError) and "EOF" not in (each.reason or ""):
             return StrangerError(_REFUSES if "ALERT" in (each.reason or "") else _NO_TLS)
     return SilentError(_CLOSES)
+
+
+def _is_closed(error: OSError) -> bool:
+    """Whether the other end accepted a connection, and closed it before it was used.
+
+    Dask raises ``CommClosedError`` without a word for a connection that is already closed.
+    """
+    if isinstance(error, CommClosedError) and not error.args:
+        return True
+    return any(isinstance(each, ConnectionResetError) for each in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

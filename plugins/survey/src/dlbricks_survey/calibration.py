@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
+from dlbricks_accuracy.evaluation import Evaluation, evaluate_bricks
+from dlbricks_accuracy.report import CheckAccuracyData, evaluation_data
 from rich.table import Table
 from rich.text import Text
 
-from dlbricks_core.commands.check.report import CheckAccuracyData, evaluation_data
 from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.fitting import FittingData, Whole
 from dlbricks_core.compose.options import CutOptions, find_composer
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.characterization import Characterization
-from dlbricks_core.estimation.evaluation import Evaluation, evaluate_bricks
 from dlbricks_core.facts import Calibration, CalibrationModel, Failure
 from dlbricks_core.figures.statistics import spread_text
 from dlbricks_core.importers import LoadOptions
@@ -32,6 +31,7 @@ from dlbricks_core.report.tables import Console, ms, styled, table
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument, count
+from dlbricks_survey.characterization import Characterization
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.characterization import RUNS as PROBE_RUNS
-from dlbricks_core.estimation.characterization import Characterization, characterize
+from dlbricks_core.estimation.rates import RUNS as PROBE_RUNS
 from dlbricks_core.estimation.rates import rated
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
@@ -29,6 +28,7 @@ from dlbricks_survey.calibration import (
     print_probing,
     probing_data,
 )
+from dlbricks_survey.characterization import Characterization, characterize
 
 
 @dataclass(frozen=True, kw_only=True)

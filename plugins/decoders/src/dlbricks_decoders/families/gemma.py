@@ -38,7 +38,8 @@ def _gemma(fields: Fields) -> Decoder:
     fields.only("attention_bias", False)
     attention = attention_of(sizes, rotary=rotary_of(fields, sizes))
     feed_forward = FeedForward(
-        sizes.width, activation_of(fields, "hidden_activation", "hidden_act", default="gelu_new")
+        sizes.width,
+        activation_of(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh"),
     )
     return decoder_with(
         fields, sizes, [before_both(norm, attention, feed_forward)] * sizes.layers, norm,
@@ -77,7 +78,8 @@ def _gemma_alternating(
         near = replace(attention, rotary=local_rotary(fields, sizes, local_theta))
     near = replace(near, window=fields.integer("sliding_window", default=4096))
     feed_forward = FeedForward(
-        sizes.width, activation_of(fields, "hidden_activation", "hidden_act", default="gelu_new")
+        sizes.width,
+        activation_of(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh"),
     )
     around = partial(
         Block, feed_forward=feed_forward, before_attention=norm, before_feed_forward=norm,

@@ -11,9 +11,9 @@ from dlbricks_core.backends import Traits
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.ir import to_onnx
 from dlbricks_core.measure.cutting import cut_models
+from dlbricks_core.measure.rewrites import unfolded
 from dlbricks_core.passes import normalize
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.passes.drop_unread import unfolded
 from dlbricks_core.progress import Observer
 from dlbricks_core.values import materialize
 

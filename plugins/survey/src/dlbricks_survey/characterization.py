@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
 import scipy
 
-from dlbricks_core import survey
 from dlbricks_core.bricks import Brick, BrickSet
+from dlbricks_core.estimation.adaptive.probing import BATCH
+from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.figure import Measured
@@ -29,16 +29,11 @@ from dlbricks_core.predict.from_atlas import believed
 from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.nearness import distance
-from dlbricks_core.predict.probes import LEAST_GAIN, choose_probes, gain, half_widths
 from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.training_data import family_of, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-
-RUNS = 8
-"""Default number of runs of each probe before the next probes are chosen. Their scatter is small
-compared with the differences of layers between systems.
-"""
+from dlbricks_survey.probes import LEAST_GAIN, choose_probes, gain, half_widths
 
 _TOGETHER = 64
 _ENOUGH_S = 0.5
@@ -55,9 +50,6 @@ fixed networks alone are timed: two seconds in all.
 
 _DRAWN = 100
 """Number of the survey's networks among the candidates."""
-
-BATCH = 5
-"""Number of probes that are chosen at a time. Their results determine the next choice."""
 
 _MOST_ASKED, _MOST_LAYERS = 40, 40
 """Maximum number of networks that probes characterize, if the user names none, and maximum number
@@ -371,24 +363,6 @@ def _candidates(
                 found[signature] = Target(brick, "brick", family_of(cut.model))
                 names[signature] = cut.model.name
     return found, names
-
-
-def surveyed(number: int) -> dict[str, Target]:
-    """The first networks of the survey, by signature.
-
-    Args:
-        number: Number of networks.
-    """
-    return {target.brick.signature: target for target in _first(number)}
-
-
-@cache
-def _first(number: int) -> tuple[Target, ...]:
-    """The first networks of the survey, drawn once for all models of a process."""
-    return tuple(
-        Target(each.brick, "brick", SURVEYED + each.family)
-        for each in islice(survey.draw(), number)
-    )
 
 
 def _features_alone(brick: Brick) -> Features:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_accuracy.evaluation import Evaluation
+from dlbricks_accuracy.report import evaluation_data
 
 from dlbricks_core.bricks import BrickSet
-from dlbricks_core.commands.check.report import evaluation_data
 from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.assemble import assemble
-from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import Benchmarking, BrickResult, RunResult
 from dlbricks_core.facts import Measurement, Observation

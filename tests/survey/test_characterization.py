@@ -4,12 +4,12 @@ import io
 from dataclasses import replace
 from itertools import islice
 
+import dlbricks_survey.characterization as module
 import numpy as np
 import pytest
 from dlbricks_survey.calibration import print_probing
+from dlbricks_survey.characterization import Characterization, characterize
 
-from dlbricks_core.estimation import characterization as module
-from dlbricks_core.estimation.characterization import Characterization, characterize
 from dlbricks_core.facts import Measurement, Observation, System
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.predict import Contribution, Provenance
