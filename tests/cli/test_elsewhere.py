@@ -154,8 +154,20 @@ def test_missing_databases_name_their_distribution(dlbricks, monkeypatch):
     ]
 
 
+def test_missing_results_files_name_their_distribution(dlbricks, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.commands.options.results_files.names", lambda _kind: set())
+    done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime",
+                    "--results", "none.zst")  # fmt: skip
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        "Error: --results comes with dlbricks-records, which is not installed",
+        f"Hint: {install('records')}",
+    ]
+
+
 def test_functions_of_distributions_are_where_the_core_says():
     assert entries("dlbricks.sizes") == {"sizes": "sizes"}
+    assert entries("dlbricks.results") == {"exported": "records"}
     assert entries("dlbricks.databases") == {"postgresql": "postgresql"}
     for name, distribution in command.FUNCTIONS.items():
         assert name in import_module(distribution.replace("-", "_")).__all__
