@@ -149,7 +149,9 @@ def transferred(
         left = float(to.min())
     means = np.array([each.mean for each in beliefs])
     own = np.abs(weights) / np.abs(weights).sum()
-    parts = [(left, _learned(means, among, asked, beliefs[0].spread.groups, kernel))]
+    # What the baseline expects moves the mean, and is no error of it.
+    unexpected = means - _foreseen(expected, places, place[1].threads)
+    parts = [(left, _learned(unexpected, among, asked, beliefs[0].spread.groups, kernel))]
     parts += [(share, each.spread) for share, each in zip(own, beliefs, strict=True)]
     mean, spread = weights @ means, weighted(parts)
     columns = [spread.shared]
@@ -170,6 +172,20 @@ def _moved(
     there = weights @ [expected(each, other.threads) for each, other in places]
     yield believed.processors, expected(system, setup.threads) - alike
     yield believed.threads, alike - there
+
+
+def _foreseen(expected: Expected, places: Sequence[Place], threads: int) -> FloatArray:
+    """What the baseline foresees in each place, as far as it is believed: shape (places, layers).
+
+    Args:
+        expected: The baseline's expectation of the layers.
+        places: The places.
+        threads: Number of threads at which processors are compared.
+    """
+    believed = believed_of_baseline()
+    alike = np.array([expected(each, threads) for each, _ in places])
+    there = np.array([expected(each, setup.threads) for each, setup in places])
+    return np.asarray(believed.processors * alike + believed.threads * (there - alike))
 
 
 def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:
