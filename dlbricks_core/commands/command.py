@@ -50,11 +50,13 @@ FUNCTIONS: Mapping[str, str] = {
 NEEDED: Mapping[str, Sequence[str]] = {
     "compare": ("contrib", "pages"),
     "explain": ("pages",),
-    "fleet": ("suite",),
+    "fleet": ("records", "suite"),
     "graph": ("pages",),
+    "machine": ("records",),
     "private": ("suite",),
     "serving": ("pages", "sizes"),
     "study": ("pages",),
+    "suite": ("records",),
     "survey": ("machine",),
 }
 

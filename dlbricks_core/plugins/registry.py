@@ -102,6 +102,7 @@ GROUPS: dict[str, str] = {
     "page": "dlbricks.pages",
     "sizes": "dlbricks.sizes",
     "database": "dlbricks.databases",
+    "results": "dlbricks.results",
 }
 
 

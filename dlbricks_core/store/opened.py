@@ -211,15 +211,24 @@ class OpenStore:
                 "all later measurements are lost; run it again",
             )
 
+    @again_when_lost
+    def compact(self) -> int:
+        """Returns unused space to the file system.
+
+        Returns:
+            Bytes that were freed.
+        """
+        return self.place.compact(self._engine)
+
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
         """Connection with one consistent view of the store."""
         self._check_kept()
         with self.place.transaction(self._engine, writes=False) as connection:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
         """Connection whose changes are committed together; no other process writes meanwhile."""
         self._check_kept()
         with self.place.transaction(self._engine, writes=True) as connection:

@@ -54,15 +54,17 @@ def test_predictions_are_corrected_by_what_running_models_show(bricks):
     assert unknown._corrected(ratios, "Tanh", prediction).value == pytest.approx(6.0)
 
 
-def test_predictions_are_no_more_certain_than_they_proved_to_be():
+@pytest.mark.parametrize(("models", "spread"), [(1, 0.92), (10, 0.63), (200, 0.34)])
+def test_predictions_are_as_certain_as_many_models_proved_them_to_be(models, spread):
     errors = np.random.default_rng(0).normal(0, 0.3, 200)
     ratios = unknown._Ratios.of(
-        unknown._SeenBrick("Relu", unknown.Ran("a"), np.exp(e), 1.0) for e in errors
+        unknown._SeenBrick("Relu", unknown.Ran(str(i % models)), np.exp(each), 1.0)
+        for i, each in enumerate(errors)
     )
     assert ratios.spread == pytest.approx(0.3, rel=0.2)
     wide = np.exp(np.random.default_rng(1).normal(0, 1.0, RESAMPLES))
     found = unknown._corrected(ratios, "Relu", Predicted(1.0, wide))
-    assert np.std(np.log(found.draws)) == pytest.approx(ratios.spread, rel=0.1)
+    assert np.std(np.log(found.draws)) == pytest.approx(spread, rel=0.1)
 
 
 def test_the_factor_of_models_without_runs_holds_until_runs_set_the_spread():

@@ -4,6 +4,7 @@ import sys
 import traceback
 
 import pytest
+from dlbricks_records.contents import info
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import ResultStore
@@ -114,4 +115,4 @@ def test_the_password_may_come_from_the_environment(postgres, means, tmp_path, m
     values = {"PGPASSWORD": PASSWORD, "PGPASSFILE": str(tmp_path / "pgpass")}
     monkeypatch.setenv(means, values[means])
     with ResultStore.open(postgres.url(password=None), writes=False) as store:
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0

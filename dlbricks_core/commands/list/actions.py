@@ -13,7 +13,7 @@ import click
 
 from dlbricks_core.backends import Backend, BackendOption
 from dlbricks_core.backends.base import declared_options
-from dlbricks_core.commands import Command, SizesOptions
+from dlbricks_core.commands import Command, ResultsReader, SizesOptions
 from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
@@ -99,6 +99,7 @@ _BASES: dict[str, type] = {
     "page": ResultPage,
     "sizes": SizesOptions,
     "database": DatabaseKind,
+    "results": ResultsReader,
 }
 
 

@@ -263,11 +263,13 @@ class _Ratios:
         mean: Logarithm of the factor over all kinds.
         of_kinds: Logarithm of the factor of each kind.
         spread: Standard deviation of the remaining error, by the median; ``None`` for few bricks.
+        models: Number of equal models without a shared error that would tell as much.
     """
 
     mean: float
     of_kinds: Mapping[str, float]
     spread: float | None
+    models: float
 
     @classmethod
     def of(cls, seen: Iterable[_SeenBrick], before: float = 0.0, shared: float = 0.0) -> Self:
@@ -297,7 +299,7 @@ class _Ratios:
         left = np.array([abs(_log_ratio([each]) - means[each.kind]) for each in every])
         weights = np.array([each.expected for each in every])
         spread = _NORMAL_MAD * _median(left, weights) if len(every) > _FEW else None
-        return cls(mean, means, spread)
+        return cls(mean, means, spread, ran.models)
 
     def factor(self, kind: str) -> float:
         """Factor of a kind; the factor of all kinds if no brick of the kind ran."""
@@ -364,8 +366,11 @@ def _corrected(ratios: _Ratios, kind: str, predicted: Predicted) -> Predicted:
     own: FloatArray = np.maximum(predicted.draws - predicted.overhead, 0.0)
     if ratios.spread is not None:
         logs = np.log(np.maximum(own, 1e-9))
-        wanted = max(ratios.spread, _LEAST_SPREAD)
-        scale = min(wanted / max(float(logs.std()), 1e-9), 1.0)
+        before, seen = max(float(logs.std()), 1e-9), max(ratios.spread, _LEAST_SPREAD)
+        # Few models tell as little about errors as about factors.
+        share = ratios.models / (ratios.models + _FEW)
+        wanted = math.sqrt(share * seen**2 + (1 - share) * before**2)
+        scale = min(wanted / before, 1.0)
         own = np.exp(logs.mean() + (logs - logs.mean()) * scale)
     shared = predicted.discrepancy
     common = min(shared.predicted, _LEAST_SPREAD)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from dlbricks_pytorch.lowering import lower
-from dlbricks_pytorch.lowering.attention import both_halves, rotate, rotate_halves
+from dlbricks_pytorch.lowering.attention import both_halves, rotate_first
 from dlbricks_pytorch.lowering.normalization import rms_norm
 from torch.profiler import ProfilerActivity, profile
 
@@ -28,14 +28,16 @@ def test_rms_norm_is_torchs_an_operator_at_a_time(dtype):
     assert "aten::_fused_rms_norm" not in names
 
 
-def test_halves_are_rotated_as_pairs_are():
+@pytest.mark.parametrize("size", [16, 24])
+def test_pairs_of_both_halves_are_rotated(size):
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 5, 4, 16, generator=generator)
+    x = torch.randn(1, 5, 4, size, generator=generator)
     angles = torch.randn(1, 5, 8, generator=generator)
-    cos, sin = angles.cos(), angles.sin()
-    wanted = rotate(x, cos.unsqueeze(2), sin.unsqueeze(2), 16, interleaved=False)
-    found = rotate_halves(x, both_halves(cos, 2), both_halves(sin, 2))
-    torch.testing.assert_close(found, wanted)
+    pairs = torch.view_as_complex(torch.stack((x[..., :8], x[..., 8:16]), -1))
+    turned = pairs * torch.polar(torch.ones(1, 5, 1, 8), angles.unsqueeze(2))
+    wanted = torch.cat((turned.real, turned.imag, x[..., 16:]), -1)
+    cos, sin = (both_halves(angles.cos(), 2), both_halves(angles.sin(), 2))
+    torch.testing.assert_close(rotate_first(x, cos, sin), wanted)
 
 
 @pytest.mark.parametrize(
