@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: Distributions of DLBricks itself that commands come with, and actions of commands.
 DISTRIBUTIONS: Mapping[str, str] = {
     "advise": "dlbricks-serving",
+    "check": "dlbricks-accuracy",
     "check.layers": "dlbricks-explain",
     "check.trace": "dlbricks-explain",
     "compare": "dlbricks-compare",
@@ -46,19 +47,26 @@ FUNCTIONS: Mapping[str, str] = {
     "sweep": "dlbricks-sizes",
 }
 
-#: Distributions of DLBricks that these need, all by their folders.
+#: Distributions of DLBricks that these depend on, all by their folders.
 NEEDED: Mapping[str, Sequence[str]] = {
     "compare": ("contrib", "pages"),
-    "explain": ("pages",),
+    "explain": ("accuracy", "pages"),
     "fleet": ("records", "suite"),
     "graph": ("pages",),
     "machine": ("records",),
     "private": ("suite",),
+    "records": ("accuracy",),
     "serving": ("pages", "sizes"),
-    "study": ("pages",),
+    "study": ("accuracy", "pages"),
     "suite": ("records",),
-    "survey": ("machine",),
+    "survey": ("accuracy", "machine"),
 }
+
+
+def folders_to_install(folder: str) -> list[str]:
+    """Folders of a distribution and of all that it needs, those before it."""
+    needed = (each for direct in NEEDED.get(folder, ()) for each in folders_to_install(direct))
+    return list(dict.fromkeys((*needed, folder)))
 
 
 def added_actions(command: str) -> list[str]:

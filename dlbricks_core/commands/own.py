@@ -33,18 +33,6 @@ class EstimateCommand(_CoreCommand):
     )  # fmt: skip
 
 
-class CheckCommand(_CoreCommand):
-    """How good are estimates here, and where does one go wrong?"""
-
-    name = "check"
-    grows = True
-    purpose = "Compare estimates with measurements, and find where they deviate."
-    actions = (
-        Action("accuracy", "Show errors, model by model.", "check.actions:accuracy_command",
-               "report.evaluation:CheckAccuracyData", resumes=True),
-    )  # fmt: skip
-
-
 class ShowCommand(_CoreCommand):
     """Which layers and bricks are in the model?"""
 
@@ -73,7 +61,6 @@ class ListCommand(_CoreCommand):
 #: Commands in the order of the help text.
 OWN = (
     EstimateCommand,
-    CheckCommand,
     ShowCommand,
     ListCommand,
 )

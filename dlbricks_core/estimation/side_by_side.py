@@ -1,4 +1,4 @@
-"""Models that all run: on several backends side by side, or to be estimated from each other."""
+"""Models that all run, on one or several backends in turn."""
 
 from __future__ import annotations
 
@@ -19,26 +19,6 @@ from dlbricks_core.measure.measuring import BackendTargets, measure_side_by_side
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-
-
-def run_each(
-    models: Sequence[CanonicalModel], request: Request, store: ResultStore, observer: Observer
-) -> RunResult:
-    """Runs every model, and estimates each from the runs of the others and from predictions.
-
-    Args:
-        models: Models in canonical form.
-        request: How models run, in the hot condition.
-        store: Store of the measurements.
-        observer: Receives the progress.
-
-    Returns:
-        Estimates beside measured latencies. A model that cannot run as a whole has no latency.
-    """
-    with ExitStack() as opened:
-        (figures,) = _run_in_turn(models, [request], store, observer, opened)
-        observer.stage("Composing")
-        return figures.left_out()
 
 
 def run_side_by_side(
@@ -73,7 +53,7 @@ def run_side_by_side(
     check_backends(names)
     if requests[0].condition == "hot":
         with ExitStack() as opened:
-            several = _run_in_turn(models, requests, store, observer, opened)
+            several = run_in_turn(models, requests, store, observer, opened)
             return {name: each.by_parts() for name, each in zip(names, several, strict=True)}
     cuttings = [cut_models(models, cut_options, each, observer, store) for each in requests]
     sweeps = sweeps_side_by_side(cuttings)
@@ -98,14 +78,25 @@ def check_backends(names: Sequence[str]) -> None:
         )
 
 
-def _run_in_turn(
+def run_in_turn(
     models: Sequence[CanonicalModel],
     requests: Sequence[Request],
     store: ResultStore,
     observer: Observer,
     opened: ExitStack,
 ) -> list[ModelFigures]:
-    """Runs every model that can run, by each request in turn and all in one session."""
+    """Runs every model that can run, by each request in turn and all in one session.
+
+    Args:
+        models: Models in canonical form.
+        requests: How models run, in the hot condition.
+        store: Store of the measurements.
+        observer: Receives the progress.
+        opened: Closes the workers.
+
+    Returns:
+        Figures of the models for each request.
+    """
     opened.enter_context(measurement_lock(observer.note))
     session = uuid.uuid4().hex
     options = CutOptions.chosen(None, None, LEARNED_COMPOSER)

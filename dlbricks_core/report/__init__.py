@@ -6,7 +6,6 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.report.columns import Column
-    from dlbricks_core.report.evaluation import evaluation_data, print_evaluation
     from dlbricks_core.report.pages import ResultPage
     from dlbricks_core.report.run.data import run_data
     from dlbricks_core.report.run.terminal import print_run
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Column",
     "ResultPage",
-    "evaluation_data",
-    "print_evaluation",
     "print_run",
     "run_data",
 ]

@@ -1,4 +1,4 @@
-"""HTML pages of results, which a distribution writes."""
+"""HTML pages of results, which distributions write."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import find, names, use
 from dlbricks_core.wording import clone_install
 
-ESTIMATE, EVALUATION = "estimate", "evaluation"
-"""Names of the pages of the core's results: of a run or an estimate, and of an evaluation."""
+ESTIMATE = "estimate"
+"""Name of the page of a run or an estimate."""
 
 
 class ResultPage(ABC):
@@ -29,7 +29,7 @@ class ResultPage(ABC):
         """The whole page.
 
         Args:
-            result: A ``RunResult``, or an ``Evaluation`` for the page of one.
+            result: The result that the page is for, such as a ``RunResult``.
             load: How models were read, if known.
         """
 
@@ -40,7 +40,7 @@ def check_pages() -> None:
     Raises:
         UnknownPluginError: If no distribution writes pages.
     """
-    if not names("page"):
+    if ESTIMATE not in names("page"):
         raise UnknownPluginError(
             "HTML pages come with dlbricks-pages, which is not installed",
             hint=clone_install("plugins/pages"),

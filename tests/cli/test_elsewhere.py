@@ -16,7 +16,7 @@ from dlbricks_core.plugins import names
 PROGRAM = import_module("dlbricks_core.cli.main")
 
 OTHERS = {
-    "advise": "serving", "check.layers": "explain", "check.trace": "explain",
+    "advise": "serving", "check": "accuracy", "check.layers": "explain", "check.trace": "explain",
     "compare": "compare", "fleet": "fleet", "machine": "machine", "machine.calibrate": "survey",
     "machine.survey": "survey", "private": "private", "results": "records",
     "results.pages": "pages",

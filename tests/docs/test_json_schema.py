@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from dlbricks_accuracy.announced import CheckCommand
 from dlbricks_compare.announced import CompareCommand
 from dlbricks_machine.announced import MachineCommand
 from dlbricks_records.announced import ResultsCommand
@@ -40,7 +41,16 @@ FINGERPRINT = current_system().fingerprint
 
 #: Commands with actions, of this distribution and of others.
 COMMANDS = (
-    *(*OWN, CompareCommand, MachineCommand, ResultsCommand, Serve, Advise, StudyCommand),
+    *(
+        *OWN,
+        CheckCommand,
+        CompareCommand,
+        MachineCommand,
+        ResultsCommand,
+        Serve,
+        Advise,
+        StudyCommand,
+    ),
     SuiteCommand,
 )
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dlbricks_accuracy.evaluation import Evaluation
 from dlbricks_survey.calibration import calibrate
 
 from dlbricks_core.backends import BackendSettings
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.estimation.run import run
 from dlbricks_core.figures.figure import relative_half_width
 from dlbricks_core.figures.precision import FEWEST

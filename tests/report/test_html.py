@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import onnx
 import pytest
+from dlbricks_accuracy.evaluation import Evaluation
+from dlbricks_accuracy.page import evaluation_page
 from dlbricks_compare import compare
 from dlbricks_explain.explanation import Explanation, Profiling
 from dlbricks_explain.report import explanation_page
-from dlbricks_pages.evaluation import evaluation_page
 from dlbricks_pages.run import run_page
 from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.importers import LoadOptions
 
 pytest.importorskip("onnxruntime")

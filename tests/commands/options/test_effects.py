@@ -5,6 +5,7 @@ import re
 import click
 import dlbricks_suite
 import pytest
+from dlbricks_accuracy.command import command as check
 from dlbricks_compare import command as compare
 from dlbricks_graph import command as graph
 from dlbricks_private.command import command as private
@@ -14,7 +15,6 @@ from dlbricks_suite import command as suite
 from dlbricks_survey import calibration_command as machine
 from dlbricks_survey.command import command as survey
 
-from dlbricks_core.commands.check import actions as check
 from dlbricks_core.commands.estimate.actions import command as estimate
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.errors import DLBricksError
@@ -28,7 +28,7 @@ REFUSED = [
     (estimate, ("a", *ON, "--seed", "0"), "--seed needs --measure: nothing runs without it"),
     (estimate, ("a", *ON, "--budget", "9s"), "--budget needs --measure: nothing runs without it"),
     (estimate, ("a", *ON, "--measure", "--system", "b"), "--system is for estimates that run"),
-    (check.accuracy_command, ("a", *ON, "--budget", "9s"), "--budget is for bricks that are timed"),
+    (check, ("a", *ON, "--budget", "9s"), "--budget is for bricks that are timed"),
     (compare.command, ("a", *BOTH, "--budget", "9s"), "--budget is for bricks that are"),
     (suite.write_command, ("a", "-o", "f", "--seed", "1"), "--seed is for bricks: structures of"),
     (machine.calibrate_command, ("--forget", *ON, "--runs", "3"), "fits nothing: leave out --runs"),

@@ -9,6 +9,8 @@ from typing import Any, get_args, get_type_hints
 import click
 import dlbricks_suite
 import pytest
+from dlbricks_accuracy.command import CheckJob
+from dlbricks_accuracy.command import command as check
 from dlbricks_compare import command as compare
 from dlbricks_compare import compare as compare_models
 from dlbricks_compare import outputs_command as verify
@@ -42,8 +44,6 @@ from dlbricks_survey.job import PackJob, SurveyJob
 import dlbricks_core as dlbricks
 from dlbricks_core.api import Measuring
 from dlbricks_core.api.inputs import checked
-from dlbricks_core.commands.check import actions as check
-from dlbricks_core.commands.check.actions import CheckJob
 from dlbricks_core.commands.command import Action, Command, loaded
 from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.estimate.actions import command as estimate_command
@@ -82,7 +82,7 @@ COMMANDS = {
     "compare": (compare.command, CompareJob),
     "compare outputs": (verify.command, OutputsJob),
     "advise": (advise_command, AdviseJob),
-    "check": (check.accuracy_command, CheckJob),
+    "check": (check, CheckJob),
     "check layers": (explain.layers_command, LayersJob),
     "check trace": (explain.trace_command, TraceJob),
     "show": (show.layers_command, ShowLayersJob),

@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
+from dlbricks_accuracy.evaluation import evaluate
 
 from dlbricks_core.backends import Profile, ProfiledLayer
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.bricks.signature import live_outputs, outer_inputs
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, UnsupportedError
-from dlbricks_core.estimation.evaluation import evaluate
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.figures.cost import Cost
 from dlbricks_core.figures.figure import Figure

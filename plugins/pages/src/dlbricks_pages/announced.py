@@ -1,4 +1,4 @@
-"""The command and the pages, which the lists of commands and plugins import."""
+"""The command and the page, which the lists of commands and plugins import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dlbricks_core.commands import Action, ActionCommand
 from dlbricks_core.report import ResultPage
 
 if TYPE_CHECKING:
-    from dlbricks_core.estimation.evaluation import Evaluation
     from dlbricks_core.estimation.results import RunResult
     from dlbricks_core.importers import LoadOptions
 
@@ -39,15 +38,3 @@ class EstimatePage(ResultPage):
         from dlbricks_pages.run import run_page
 
         return run_page(result, load)
-
-
-class EvaluationPage(ResultPage):
-    """Errors of estimates."""
-
-    name = "evaluation"
-
-    def html(self, result: Evaluation, load: LoadOptions | None) -> str:
-        """The whole page."""
-        from dlbricks_pages.evaluation import evaluation_page
-
-        return evaluation_page(result, load)

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self, TypedDict
 
+from dlbricks_accuracy.evaluation import evaluate
+
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.evaluation import evaluate
 from dlbricks_core.estimation.invocation import ModelFacts, environment_of
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.run import run

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NotRequired, TypedDict, cast
 
+from dlbricks_accuracy import report as evaluation
+from dlbricks_accuracy.evaluation import Evaluation, ModelEvaluation
+
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.evaluation import Evaluation, ModelEvaluation
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.importers import LoadOptions, ModelCollection, Publication, PublishedFigure
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.report import data as common
-from dlbricks_core.report import evaluation
 from dlbricks_core.report.notes import notes_data
 from dlbricks_study.experiments import Study
 from dlbricks_study.record import (

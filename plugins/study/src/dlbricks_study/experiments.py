@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dlbricks_accuracy.evaluation import Evaluation
+
 from dlbricks_core.compose import Composer, options
 from dlbricks_core.estimation.assemble import assemble
-from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Cutting, cut_models, sweeps_of

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dlbricks_accuracy.report import TOLERANCES, percent
 from dlbricks_pages.html.plots import Curve, Point, all_around_one, curves, dots
 from dlbricks_pages.html.templating import (
     Cell,
@@ -18,7 +19,6 @@ from dlbricks_pages.html.templating import (
 from markupsafe import Markup
 
 from dlbricks_core.compose.options import DEFAULT_COMPOSER
-from dlbricks_core.report.evaluation import TOLERANCES, percent
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.remarks import Effect, Remark
 from dlbricks_core.report.tables import interval_text, value_text

@@ -12,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dlbricks_accuracy.evaluation import Evaluation
+
 from dlbricks_core.compose.options import PAPER_COMPOSER
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.estimation.results import Benchmarking
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.figures.statistics import is_short, scatters

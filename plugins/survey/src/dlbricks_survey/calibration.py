@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
+from dlbricks_accuracy.evaluation import Evaluation, evaluate_bricks
+from dlbricks_accuracy.report import CheckAccuracyData, evaluation_data
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +16,6 @@ from dlbricks_core.compose import Composer, Plan
 from dlbricks_core.compose.fitting import FittingData, Whole
 from dlbricks_core.compose.options import CutOptions, find_composer
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.evaluation import Evaluation, evaluate_bricks
 from dlbricks_core.facts import Calibration, CalibrationModel, Failure
 from dlbricks_core.figures.statistics import spread_text
 from dlbricks_core.importers import LoadOptions
@@ -23,7 +24,6 @@ from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.report import data as common
-from dlbricks_core.report.evaluation import CheckAccuracyData, evaluation_data
 from dlbricks_core.report.heading import backend, print_result, subject, system
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import print_failures, run_remarks

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from dlbricks_accuracy.speedup import Speedups
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.estimation.run import run_bricks
-from dlbricks_core.estimation.side_by_side import run_each
-from dlbricks_core.estimation.speedup import Speedups
+from dlbricks_core.estimation.side_by_side import run_in_turn
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.figure import Measured, relative_half_width
 from dlbricks_core.figures.precision import PRECISION
@@ -51,9 +52,29 @@ def evaluate(
             benchmarking are compared; ``None`` for the request's precision.
     """
     if request.condition == "hot":
-        return Evaluation.of(run_each(models, request, store, observer))
+        return Evaluation.of(_run_each(models, request, store, observer))
     cutting = cut_models(models, cut_options, request, observer, store)
     return evaluate_bricks(cutting, request, store, observer, precision)
+
+
+def _run_each(
+    models: Sequence[CanonicalModel], request: Request, store: ResultStore, observer: Observer
+) -> RunResult:
+    """Runs every model, and estimates each from the runs of the others and from predictions.
+
+    Args:
+        models: Models in canonical form.
+        request: How models run, in the hot condition.
+        store: Store of the measurements.
+        observer: Receives the progress.
+
+    Returns:
+        Estimates beside measured latencies. A model that cannot run as a whole has no latency.
+    """
+    with ExitStack() as opened:
+        (figures,) = run_in_turn(models, [request], store, observer, opened)
+        observer.stage("Composing")
+        return figures.left_out()
 
 
 def evaluate_bricks(

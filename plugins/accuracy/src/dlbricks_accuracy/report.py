@@ -7,10 +7,10 @@ from typing import TypedDict
 
 from rich.table import Table
 
-from dlbricks_core.estimation.evaluation import Evaluation, ModelEvaluation
+from dlbricks_accuracy.evaluation import Evaluation, ModelEvaluation
+from dlbricks_accuracy.speedup import Speedups
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.results import Benchmarking
-from dlbricks_core.estimation.speedup import Speedups
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report.columns import OwnColumn, own_columns
 from dlbricks_core.report.data import Interval, QuantityData, quantity_data

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_accuracy.evaluation import Evaluation
+from dlbricks_accuracy.report import evaluation_data
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.assemble import assemble
-from dlbricks_core.estimation.evaluation import Evaluation
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import Benchmarking, BrickResult, RunResult
 from dlbricks_core.facts import Measurement, Observation
@@ -20,7 +21,6 @@ from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.machine.cores import FAR
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Effort, Ledger
-from dlbricks_core.report import evaluation_data
 
 PROTOCOL = PROTOCOLS["interleaved"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dlbricks_pages.html.plots import cumulative
+from dlbricks_pages.html.templating import filled_page_table, page, run_facts
+from dlbricks_pages.run import normalized_plot, without_subject
 from markupsafe import Markup
 
-from dlbricks_core.estimation.evaluation import Evaluation
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report import heading
-from dlbricks_core.report.columns import OwnColumn, own_columns
-from dlbricks_core.report.evaluation import (
+from dlbricks_accuracy.evaluation import Evaluation
+from dlbricks_accuracy.report import (
     BASIS,
     COMPARED,
     TOLERANCES,
@@ -18,10 +18,10 @@ from dlbricks_core.report.evaluation import (
     evaluation_remarks,
     speedup_lines,
 )
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.report import heading
+from dlbricks_core.report.columns import OwnColumn, own_columns
 from dlbricks_core.report.remarks import alike
-from dlbricks_pages.html.plots import cumulative
-from dlbricks_pages.html.templating import filled_page_table, page, run_facts
-from dlbricks_pages.run import normalized_plot, without_subject
 
 _RATIO: Columns = (OwnColumn("Estimate / measured", lambda each: f"{each.normalized:.3f}"),)
 
@@ -31,7 +31,8 @@ def evaluation_page(evaluation: Evaluation, load: LoadOptions | None = None) -> 
     result = evaluation.result
     first, *more = answer(evaluation)
     return page(
-        "evaluation.html",
+        "page.html",
+        package="dlbricks_accuracy",
         title=heading.subject(result),
         answer=[without_subject(first, heading.subject(result)), *more],
         facts=run_facts({result.request.backend.name: result}, load),

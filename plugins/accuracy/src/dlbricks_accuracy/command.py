@@ -7,16 +7,16 @@ from typing import Any
 
 import click
 
+from dlbricks_accuracy.evaluation import Evaluation, evaluate
+from dlbricks_accuracy.report import evaluation_data, print_evaluation
 from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.estimation.approach import Approach, Wishes
-from dlbricks_core.estimation.evaluation import Evaluation, evaluate
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import evaluation_data, print_evaluation
-from dlbricks_core.report.pages import EVALUATION, page_of
+from dlbricks_core.report.pages import page_of
 from dlbricks_core.store import ResultStore
 
 
@@ -48,7 +48,7 @@ class CheckJob(jobs.BackendJob, jobs.PreciseJob):
 @shared.evaluate_options
 @shared.timing_options
 @shared.result_options
-def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
+def command(models: tuple[str, ...], store: str | None, **values: Any) -> int:
     """Report the error of estimates against measured latencies, model by model.
 
     Every model runs as its user runs it, and its estimate rests on runs of the other models, on the
@@ -64,5 +64,5 @@ def accuracy_command(models: tuple[str, ...], store: str | None, **values: Any) 
     evaluation, load = done.result, job.models.options
     print_evaluation(output.console, evaluation)
     output.write_record(lambda: evaluation_data(evaluation, load, done.invocation))
-    output.write_html(lambda: page_of(EVALUATION, evaluation, load))
+    output.write_html(lambda: page_of("evaluation", evaluation, load))
     return 0 if evaluation.result.is_sound and not evaluation.left_out else EXIT_PARTIAL

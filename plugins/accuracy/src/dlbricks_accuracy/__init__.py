@@ -1,0 +1,1 @@
+"""Errors of estimates against measured latencies: ``dlbricks check``."""
