@@ -23,7 +23,17 @@ def raw(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["gemma3n_text", "gemma4_text", "gemma4_experts", "falcon_h1", "jamba", "umt5", "whisper"],
+    [
+        "gemma3n_text",
+        "gemma4_text",
+        "gemma4_experts",
+        "falcon_h1",
+        "jamba",
+        "umt5",
+        "whisper",
+        "longcat_flash",
+        "hy_v4",
+    ],
 )
 def test_the_number_of_parameters_is_that_of_the_built_model(name):
     config = json.loads((HERE / f"configurations/{name}.json").read_text())
@@ -37,7 +47,8 @@ def test_the_number_of_parameters_is_that_of_the_built_model(name):
 @pytest.mark.parametrize(
     ("name", "dims"),
     [("mamba", {"sequence": 7}), ("gemma4_text", PROMPT), ("gemma3n_text", PROMPT),
-     ("t5", ENCODED), ("deepseek_v3", PROMPT)],
+     ("t5", ENCODED), ("deepseek_v3", PROMPT),
+     ("longcat_flash", PROMPT), ("hy_v4", PROMPT)],
 )  # fmt: skip
 def test_layers_have_names_of_their_own(name, dims):
     model = normalize(raw(name), batch=1, dims=dims)

@@ -18,17 +18,15 @@ def activated(graph: Graph, activation: Activation, x: str, at: str) -> str:
 
 
 def product(graph: Graph, activation: Activation, gate: str, up: str, at: str) -> str:
-    """The activated gate times the other projection; both are limited where there is a limit.
-
-    With a limit, 1 is added to the other projection (GPT-OSS, 2025).
-    """
+    """The activated gate times the other projection; both are limited where there is a limit."""
     if not activation.limit:
         y = activated(graph, activation, gate, f"{at}.act")
         return graph.add("Mul", y, up, out=f"{at}.product")
     low, high = graph.number(-activation.limit), graph.number(activation.limit)
     gate = graph.add("Min", gate, high, out=f"{at}.gate.limited")
     up = graph.add("Clip", up, low, high, out=f"{at}.up.limited")
-    up = graph.add("Add", up, graph.number(1.0), out=f"{at}.up.raised")
+    if activation.raised:
+        up = graph.add("Add", up, graph.number(1.0), out=f"{at}.up.raised")
     return graph.add(
         "Mul", up, activated(graph, activation, gate, f"{at}.act"), out=f"{at}.product"
     )

@@ -22,6 +22,7 @@ from dlbricks_decoders.lightning import LightningWriter
 from dlbricks_decoders.positions import Positions
 from dlbricks_decoders.recurrent import StateSpaceWriter, short_convolution
 from dlbricks_decoders.selective import SelectiveScanWriter
+from dlbricks_decoders.streams import StreamsWriter
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,13 @@ class BlockWriter:
         """The block's layers, from a token's state to its next one."""
         if block.altup:
             return self._with_states(block, block.altup, x)
+        if block.streams:
+            return self._with_streams(
+                block, StreamsWriter(self.graph, block.streams, self.hidden), x
+            )
+        carried, self.positions.carried = self.positions.carried, None
         x = self._mixed_and_fed(block, x)
+        x = self._sum(x, carried, "shortcut_sum") if carried else x
         if self.embedding:
             x = self._sum(x, self._of_layer(self.embedding, x), "per_layer_sum")
         if block.scaled:
@@ -74,6 +81,14 @@ class BlockWriter:
         if self.embedding is None:
             return states
         return writer.added(states, self._of_layer(self.embedding, writer.output(states, at)), at)
+
+    def _with_streams(self, block: Block, writer: StreamsWriter, states: str) -> str:
+        """The next states of a token, from which both parts read a sum."""
+        read, factors = writer.read(states, self._at("attn_hc"))
+        y = self._mixed(block, self._norm(block.before_attention, read, "input_layernorm"))
+        states = writer.added(states, y, factors, self._at("attn_hc"))
+        read, factors = writer.read(states, self._at("ffn_hc"))
+        return writer.added(states, self._part(block, read), factors, self._at("ffn_hc"))
 
     def _of_layer(self, embedding: LayerEmbedding, x: str) -> str:
         return gated_by_layer(self.graph, embedding, self.by_layer, x, self.hidden, self.index)
@@ -147,6 +162,11 @@ class BlockWriter:
         if block.feed_forward is None:
             raise ValueError("a block with parallel parts has a feed-forward part")
         z = self._norm(block.before_feed_forward, x, "post_attention_layernorm")
+        if block.shortcut:
+            self.positions.carried = feed_forward(
+                self.graph, block.shortcut, z, self.hidden, self.positions.tokens,
+                self._at("shortcut"),
+            )  # fmt: skip
         z = feed_forward(self.graph, block.feed_forward, z, self.hidden, self.positions.tokens,
                          self._at("mlp"))  # fmt: skip
         if block.beside:
