@@ -8,7 +8,6 @@ from typing import Literal, TypedDict, cast
 
 from rich.table import Table
 
-from dlbricks_core.estimation.rates import MachineRate
 from dlbricks_core.estimation.systems import reference
 from dlbricks_core.facts import Machine, Session, Setup, System
 from dlbricks_core.machine.speed import MULTIPLYING, multiplying
@@ -21,6 +20,7 @@ from dlbricks_core.report.tables import Console, lines, styled, table
 from dlbricks_core.sanitize import without_secrets
 from dlbricks_core.store import Inventory
 from dlbricks_core.wording import argument, count
+from dlbricks_machine.rates import MachineRate
 from dlbricks_machine.readiness import Check
 
 
