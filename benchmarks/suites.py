@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from dlbricks_records.results_files import read_results
 from dlbricks_suite.results import written_results
 from dlbricks_suite.timing import bench
 from dlbricks_suite.writing import generate
@@ -35,7 +36,6 @@ from dlbricks_core.commands.options.measured_places import place_of
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.model_result import ModelResult
-from dlbricks_core.estimation.results_files import read_results
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.importers import LoadOptions

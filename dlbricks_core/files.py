@@ -35,6 +35,9 @@ def content(path: Path, most_bytes: int) -> bytes:
     with opened(path) as file:
         found = file.read(most_bytes + 1)
     if len(found) > most_bytes:
-        reason = f"it is too large: at most {most_bytes / 2**20:,.0f} MiB are read"
+        size, unit = (
+            (most_bytes / 2**20, "MiB") if most_bytes >= 2**20 else (most_bytes / 2**10, "KiB")
+        )
+        reason = f"it is too large: at most {size:,.0f} {unit} are read"
         raise OSError(errno.EFBIG, reason, str(path))
     return found

@@ -25,6 +25,9 @@ _SMALL = 2**16
 _MOST_PAIRS_OF_PARTS = 10**7
 """Pairs of parts of the keys in a TOML text: those of one key of some 3,000 parts."""
 
+_MOST_BITS = 64
+"""Bits of an integer in a TOML text, as TOML itself defines."""
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -165,13 +168,22 @@ def parsed_toml(text: str) -> dict[str, Any]:
     """The value of a TOML text.
 
     Raises:
-        ValueError: If it is not TOML, or has keys of very many parts, each of which takes the time
-            and the memory of all parts before it.
+        ValueError: If it is not TOML, or has integers of more than 64 bits, or keys of very many
+            parts, each of which takes the time and the memory of all parts before it.
         RecursionError: If it is nested too deeply.
     """
     if sum(line.count(".") ** 2 for line in text.splitlines()) > _MOST_PAIRS_OF_PARTS:
         raise ValueError("it has keys of too many parts")
-    return tomllib.loads(text)
+    found = tomllib.loads(text)
+    left: list[Any] = [found]
+    while left:
+        value = left.pop()
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            # Written with base 16, it may be so long that Python refuses to print it.
+            raise ValueError(f"it has an integer of {value.bit_length():,} bits")
+        left += value.values() if isinstance(value, dict) else ()
+        left += value if isinstance(value, list) else ()
+    return found
 
 
 def check_values(text: str | bytes) -> None:

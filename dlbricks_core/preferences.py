@@ -31,6 +31,9 @@ BUSY: tuple[Busy, ...] = get_args(Busy)
 _MOST_BYTES = 1 << 16
 """Maximum bytes of the file."""
 
+_MOST_DIGITS = 19
+"""Digits of a number; one has fewer, and fits 64 bits."""
+
 
 @dataclass(frozen=True)
 class Preference:
@@ -55,7 +58,8 @@ def _form(value: str | int) -> str:
 
 def _number(value: str | int) -> int:
     digits = str(value)
-    if isinstance(value, bool) or not (digits.isascii() and digits.isdigit() and int(digits)):
+    is_short = digits.isascii() and digits.isdigit() and len(digits) < _MOST_DIGITS
+    if isinstance(value, bool) or not is_short or not int(digits):
         raise ValueError("a whole number, 1 or more")
     return int(digits)
 

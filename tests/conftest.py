@@ -246,6 +246,38 @@ def place(new_place):
     return new_place()
 
 
+@pytest.fixture
+def store(place):
+    from dlbricks_core.store import ResultStore
+
+    with ResultStore.open(place) as opened:
+        yield opened
+
+
+@pytest.fixture
+def lines_of():
+    """Reads the lines of an exported file."""
+    import zstandard
+
+    def read(path):
+        with zstandard.open(path, "rt") as file:
+            return [json.loads(line) for line in file]
+
+    return read
+
+
+@pytest.fixture
+def write_lines():
+    """Writes an exported file line by line."""
+    import zstandard
+
+    def write(path, lines):
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        path.write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(text.encode()))
+
+    return write
+
+
 @pytest.fixture(scope="session")
 def emptied(postgres):
     """Empties one of some stores on the server and gives its URL: faster than making one."""

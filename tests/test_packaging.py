@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import dlbricks_core
+from dlbricks_core.commands.command import DISTRIBUTIONS as DISTRIBUTIONS_OF_COMMANDS
+from dlbricks_core.commands.command import folders_to_install
 from dlbricks_core.version import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -18,7 +20,7 @@ APART = "The core knows no plugin, and no plugin another"
 UNTYPED = {"llamacpp", "mxnet", "onnxruntime", "openvino", "pytorch"}
 """Distributions whose frameworks have no types."""
 
-NOT_ALONE = {"fleet", "llamacpp"}
+NOT_ALONE = {"fleet", "llamacpp", "postgresql"}
 """Distributions that need a server or a compiler: no environment of their own tries them."""
 
 
@@ -63,6 +65,36 @@ def places(name):
 def test_each_distribution_is_in_every_list_of_them(folder):
     lacking = [place for place, is_named in places(folder.name).items() if not is_named]
     assert not lacking, f"{folder.name} is not named in: {'; '.join(lacking)}"
+
+
+def needed(name):
+    """Names of the distributions in plugins/ that this one depends on, directly."""
+    project = tomllib.loads((ROOT / "plugins" / name / "pyproject.toml").read_text())["project"]
+    named = (re.match(r"dlbricks-(\w+)", each) for each in project["dependencies"])
+    return {match[1] for match in named if match}
+
+
+@pytest.mark.parametrize("name", sorted(folder.name for folder in DISTRIBUTIONS[1:]))
+def test_hints_install_all_that_a_distribution_depends_on(name):
+    distributions = {each.removeprefix("dlbricks-") for each in DISTRIBUTIONS_OF_COMMANDS.values()}
+    if name in distributions:
+        assert set(folders_to_install(name)) == {
+            name,
+            *(folder for each in needed(name) for folder in folders_to_install(each)),
+        }
+
+
+TEXTS = ["README.md", "CONTRIBUTING.md", "docs/**/*.md", "plugins/*/README.md", "examples/**/*.md"]
+
+
+@pytest.mark.parametrize(
+    "text", sorted(each for glob in TEXTS for each in ROOT.glob(glob)), ids=str
+)
+def test_installations_in_texts_bring_all_that_a_distribution_depends_on(text):
+    for line in re.findall(r"pip install[^\n`]*-e plugins/[^\n`]*", text.read_text()):
+        folders = re.findall(r"-e plugins/(\w+)", line)
+        for index, folder in enumerate(folders):
+            assert needed(folder) <= set(folders[:index]), line
 
 
 def test_no_command_of_the_core_may_import_another():

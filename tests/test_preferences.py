@@ -66,6 +66,10 @@ def test_the_library_uses_them_where_it_decides_a_default(filed, tmp_path, monke
         ("[backend]\nname = 1", "backend is {'name': 1}, not a text"),
         ("seed = 1", "'seed' has no default there"),
         ("backend = onnx", "is not TOML"),
+        ("store = 0x" + "f" * 50_000, "it has an integer of 200,000 bits"),
+        ("threads = [[0x" + "f" * 50_000 + "]]", "it has an integer of 200,000 bits"),
+        ('threads = "' + "9" * 5000 + '"', ", not a whole number, 1 or more"),
+        ("#" * 70_000, "it is too large: at most 64 KiB are read"),
     ],
 )
 def test_what_a_file_cannot_say_is_refused_with_its_path(filed, text, message):

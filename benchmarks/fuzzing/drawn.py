@@ -16,6 +16,8 @@ TIMED_OUT = -1000
 """Status of a command that ran for more than :data:`SECONDS`."""
 
 _SOUND = (0, 2, 3)
+_DEFECT = "Report this to "
+"""Begin of the hint after an error that a plugin's code raised and did not word."""
 
 Files = Mapping[str, bytes]
 Mutation = Callable[[Files, random.Random], Files]
@@ -96,7 +98,10 @@ class Outcome:
         """Defect that it shows, by which findings are alike; empty if there is none."""
         # A library's log has its own words in front; a worker's output stays in its log.
         if self.status in _SOUND and TRACE not in self.said.splitlines():
-            return ""
+            # A defect of a plugin ends a command with status 2, and these plugins are our own.
+            lines = self.said.splitlines()
+            found = [number for number, line in enumerate(lines) if _DEFECT in line]
+            return f"status {self.status}: {lines[found[0] - 1]}"[:200] if found else ""
         if self.status == TIMED_OUT:
             return f"more than {SECONDS:g} s"
         errors = [line for line in self.said.splitlines() if "Error" in line]

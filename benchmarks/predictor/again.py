@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from dlbricks_survey.networks import draw
+from dlbricks_survey.packing import write
 from dlbricks_survey.surveying import GRANULARITIES, RUNS
 
 from dlbricks_core.bricks import BrickSet
@@ -109,7 +110,7 @@ def main(path: str, *names: str) -> None:
     with ModelLoader() as loader:
         models = [loader.load_one(name) for name in expand(names)]
     found = replaced(old, timed(old, models))
-    with_pulls(found, kernel_of(old.setup.backend)).write(Path(path))
+    write(with_pulls(found, kernel_of(old.setup.backend)), Path(path))
 
 
 if __name__ == "__main__":

@@ -79,6 +79,10 @@ class Traits:
         lacks: Operators that the framework cannot run, and domains of which it runs none
             (``ai.onnx.ml``). Layers of these have no predicted latency. The others may still be
             unsupported: :meth:`Backend.check` tells.
+        types: Element types of the activations that the framework can hold; empty if unknown.
+            Layers with others have no predicted latency.
+        lacks_of_type: Operators that the framework runs, but not with a first input or output of an
+            element type, by that type. Layers of these have no predicted latency either.
         engine: Name of the program for language models whose speed is estimated, and its parts that
             the estimate leaves out; the text follows "Figures are for". If empty, the estimate
             is for the framework on the graph of DLBricks.
@@ -100,6 +104,8 @@ class Traits:
     rewrite_uses_all_threads: bool = False
     domains: frozenset[str] | None = frozenset()
     lacks: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    lacks_of_type: Mapping[str, frozenset[str]] = field(default_factory=dict)
     engine: str = ""
     form: str = ""
     blocks_only: bool = False

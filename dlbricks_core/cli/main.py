@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import errno
 import gc
 import logging
@@ -127,15 +128,41 @@ def standard_streams() -> Iterator[Stream]:
     for number, mode in _MODES.items():
         _open(number, mode)
     before = sys.stdout, sys.stderr
-    stdout = Stream(_prepared(sys.stdout, _STDOUT))
-    stderr = Stream(_prepared(sys.stderr, _STDERR))
-    sys.stdout, sys.stderr = stdout, stderr
+    with _apart(_prepared(sys.stdout, _STDOUT)) as own:
+        stdout = Stream(own)
+        stderr = Stream(_prepared(sys.stderr, _STDERR))
+        sys.stdout, sys.stderr = stdout, stderr
+        try:
+            yield stdout
+        finally:
+            stdout.flush()
+            stderr.flush()
+            sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def _apart(stream: TextIO) -> Iterator[TextIO]:
+    """Standard output under a descriptor of its own; descriptor 1 is standard error meanwhile.
+
+    Compiled code of a plugin writes to descriptor 1, which would damage JSON and tables.
+    """
     try:
-        yield stdout
+        is_standard = stream.fileno() == _STDOUT
+    except (OSError, ValueError):  # a program that calls this one reads what is printed
+        is_standard = False
+    if not is_standard:
+        yield stream
+        return
+    stream.flush()
+    buffering = 1 if stream.isatty() else -1  # in lines, or in blocks
+    own = os.fdopen(os.dup(_STDOUT), "w", buffering, stream.encoding, "backslashreplace")
+    os.dup2(_STDERR, _STDOUT)
+    try:
+        yield own
     finally:
-        stdout.flush()
-        stderr.flush()
-        sys.stdout, sys.stderr = before
+        ctypes.CDLL(None).fflush(None)  # what compiled code has printed, and C keeps
+        os.dup2(own.fileno(), _STDOUT)
+        own.close()
 
 
 def _open(number: int, mode: int) -> None:

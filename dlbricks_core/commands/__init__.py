@@ -1,6 +1,7 @@
 """Commands of ``dlbricks``: each is announced by an entry point of the group dlbricks.commands."""
 
 from dlbricks_core.commands.command import Action, ActionCommand, Command
+from dlbricks_core.commands.options.results_files import ResultsReader
 from dlbricks_core.commands.options.several_sizes import SizesOptions, SizesRequest
 
-__all__ = ["Action", "ActionCommand", "Command", "SizesOptions", "SizesRequest"]
+__all__ = ["Action", "ActionCommand", "Command", "ResultsReader", "SizesOptions", "SizesRequest"]

@@ -47,18 +47,26 @@ FUNCTIONS: Mapping[str, str] = {
     "sweep": "dlbricks-sizes",
 }
 
-#: Distributions of DLBricks that these need, all by their folders.
+#: Distributions of DLBricks that these depend on, all by their folders.
 NEEDED: Mapping[str, Sequence[str]] = {
     "compare": ("contrib", "pages"),
     "explain": ("accuracy", "pages"),
-    "fleet": ("suite",),
+    "fleet": ("records", "suite"),
     "graph": ("pages",),
+    "machine": ("records",),
     "private": ("suite",),
     "records": ("accuracy",),
     "serving": ("pages", "sizes"),
     "study": ("accuracy", "pages"),
+    "suite": ("records",),
     "survey": ("accuracy", "machine"),
 }
+
+
+def folders_to_install(folder: str) -> list[str]:
+    """Folders of a distribution and of all that it needs, those before it."""
+    needed = (each for direct in NEEDED.get(folder, ()) for each in folders_to_install(direct))
+    return list(dict.fromkeys((*needed, folder)))
 
 
 def added_actions(command: str) -> list[str]:

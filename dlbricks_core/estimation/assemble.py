@@ -79,6 +79,21 @@ def whole_networks(request: Request, ledger: Ledger) -> Networks:
     return ledger.networks("native", request.quantity).over(lowered)
 
 
+def apart_of(ledger: Ledger, request: Request) -> float:
+    """Standard deviation of the relative difference of a latency from one hour to another.
+
+    Args:
+        ledger: Measurements on the machine.
+        request: The request that they answer.
+    """
+    hours = between_hours(
+        ledger.measurements.values(),
+        request.protocol.statistic,
+        virtual=request.target.hypervisor is not None,
+    )
+    return max(hours, ledger.apart)
+
+
 def why_nothing(figure: Figure, request: Request) -> str:
     """Reason why the samples of a figure are useless."""
     if figure.disturbance.leaves_nothing:
@@ -259,12 +274,7 @@ class Assembly:
             default = calibrated = composer = find_composer(self.cutting.options.composer)
             if calibration:
                 calibrated = composer.calibrated(calibration.values)
-            apart = between_hours(
-                self.ledger.measurements.values(),
-                request.protocol.statistic,
-                virtual=request.target.hypervisor is not None,
-            )
-            apart = max(apart, self.ledger.apart)
+            apart = apart_of(self.ledger, request)
         return [
             # A model's own measurement must not influence its estimate through a calibration.
             self._model(cut, default, apart, _CALIBRATED_ON)

@@ -57,12 +57,9 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     ledger = result.ledger.failing(
         {request.key(signature, "brick"): f"{op} {why}" for signature, op in foreign.items()}
     )
-    lacked = {s: op for s in missing if (op := _lacked(bricks[s], request)) and s not in failed}
+    lacked = {s: why for s in missing if (why := _lacked(bricks[s], request)) and s not in failed}
     ledger = ledger.failing(
-        {
-            request.key(signature, "brick"): f"{op}: {request.backend.name} has no counterpart"
-            for signature, op in lacked.items()
-        },
+        {request.key(signature, "brick"): why for signature, why in lacked.items()},
         unsupported=True,
     )
     failed |= foreign.keys() | lacked.keys()
@@ -128,12 +125,22 @@ def _foreign(brick: Brick) -> str:
 
 
 def _lacked(brick: Brick, request: Request) -> str:
-    """First operator of a brick that the backend lacks; empty if there is none."""
-    lacks = request.backend.traits.lacks
-    layers = brick.model.layers if lacks else ()
-    return next(
-        (each.qualified_op for each in layers if lacks & {each.qualified_op, each.domain}), ""
-    )
+    """Why the backend cannot run a layer of a brick; empty if it may run all of them."""
+    backend = request.backend.name
+    traits = request.backend.traits
+    lacks, types, of_type = traits.lacks, traits.types, traits.lacks_of_type
+    for layer in brick.model.layers if lacks or types or of_type else ():
+        if lacks & {layer.qualified_op, layer.domain}:
+            return f"{layer.qualified_op}: {backend} has no counterpart"
+        held = brick.model.specs((*brick.model.activations(layer), *filter(None, layer.outputs)))
+        for dtype in dict.fromkeys(each.dtype for each in held if each):
+            if types and dtype not in types:
+                return f"{layer.qualified_op}: {backend} has no element type {dtype}"
+        computed = brick.model.specs((*layer.reads[:1], *layer.outputs[:1]))
+        for dtype in dict.fromkeys(each.dtype for each in computed if each):
+            if layer.qualified_op in of_type.get(dtype, ()):
+                return f"{layer.qualified_op}: {backend} does not run it in {dtype}"
+    return ""
 
 
 def _failed(signatures: Collection[str], request: Request, store: ResultStore) -> frozenset[str]:

@@ -163,6 +163,26 @@ class _Sizes:
                     hint=f"That follows from {given}.",
                 )
             self._give(symbol, int(value), f"{value} (by {given})")
+        self._check_together([each for each in symbols if each in self.symbols])
+
+    def _check_together(self, given: Sequence[str]) -> None:
+        """Raises an error if no size of a name gives several formulas their sizes."""
+        left: dict[str, tuple[range, list[str]]] = {}
+        for symbol in given:
+            found = expressions.possible(symbol, self.symbols[symbol], self.symbols)
+            if found is None:
+                continue
+            name, each = found
+            before, sources = left.get(name, (each, []))
+            both = range(max(before.start, each.start), min(before.stop, each.stop))
+            left[name] = both, [*sources, self.said[symbol]]
+            if not both:
+                *others, last = left[name][1]
+                raise ModelError(
+                    f"{self.model.name}: no size of {name!r} gives "
+                    f"{' and '.join(filter(None, (', '.join(others), last)))}",
+                    hint=f"Give {name} instead, or sizes that follow from one {name}.",
+                )
 
     def _solved(self, symbol: str) -> tuple[str, Fraction, str] | None:
         """The size that an expression of a given size leaves open: name, number, expression."""

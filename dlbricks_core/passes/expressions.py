@@ -8,9 +8,11 @@ from __future__ import annotations
 import ast
 import math
 import operator
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 _MAX_CHARACTERS = 200
 """Maximum characters of an expression; people write no longer ones."""
@@ -63,6 +65,9 @@ _FUNCTIONS: Mapping[str, Callable[..., Fraction | int]] = {
 }
 """Function by its name in small letters."""
 
+
+_SAMPLED = (*range(65), *(2**power + more for power in range(7, 32) for more in (-1, 0, 1)))
+"""Sizes at which a formula is looked at, to see whether it turns."""
 
 _PLAIN = (ast.Name, ast.Load, ast.BinOp, ast.UnaryOp, ast.USub, ast.UAdd)
 """Nodes of a formula, beside numbers, operators and functions."""
@@ -128,6 +133,42 @@ def solved(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, Fracti
     whole = number.denominator == 1 and number >= 0
     fits = not whole or value(text, {**sizes, name: int(number)}) == total
     return (name, number) if fits else None
+
+
+def possible(text: str, total: int, sizes: Mapping[str, int]) -> tuple[str, range] | None:
+    """The one size that a formula with a known value leaves open: its name and possible values.
+
+    Returns:
+        ``None`` unless the formula has one open size, and never turns as that size grows.
+    """
+    unknown = parts(text) - sizes.keys()
+    if len(unknown) != 1:
+        return None
+    (name,) = unknown
+
+    def at(size: int) -> Fraction | None:
+        return value(text, {**sizes, name: size})
+
+    sampled = [at(size) for size in _SAMPLED]
+    known = [each for each in sampled if each is not None]
+    if len(known) < len(sampled) or known[0] == known[-1]:
+        return None
+    sign = 1 if known[0] < known[-1] else -1
+    if any(sign * after < sign * before for before, after in pairwise(known)):
+        return None
+
+    def reached(bound: int, *, beyond: bool) -> int:
+        """Least size from which the formula has the bound, or lies beyond it."""
+
+        def has(size: int) -> bool:
+            found = at(size)
+            if found is None:
+                return True
+            return sign * found > sign * bound if beyond else sign * found >= sign * bound
+
+        return bisect_left(range(_SAMPLED[-1]), True, key=has)
+
+    return name, range(reached(total, beyond=False), reached(total, beyond=True))
 
 
 def names(condition: str) -> frozenset[str]:

@@ -102,6 +102,8 @@ GROUPS: dict[str, str] = {
     "column": "dlbricks.columns",
     "page": "dlbricks.pages",
     "sizes": "dlbricks.sizes",
+    "database": "dlbricks.databases",
+    "results": "dlbricks.results",
 }
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,7 +26,7 @@ FOLDER = Path(__file__).parent / "contributions"
 SURVEYED = "survey:"
 """Prefix of groups of drawn networks; the family that they were drawn from follows."""
 
-_FORMAT = 7
+FORMAT = 7
 """Version of the files; it rises with their structure, and with the kinds of layers."""
 
 _DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
@@ -121,81 +119,9 @@ class Contribution:
             groups=tuple(self.groups[i] for i in networks),
         )
 
-    def extended(self, older: Contribution) -> Self:
-        """This contribution, and networks that only another contribution of the same system has.
-
-        The networks of the older contribution count as one session.
-
-        Args:
-            older: Contribution of the same system and setup; the plugin may be of another version.
-        """
-        known = set(self.signatures)
-        rest = older.only([i for i, each in enumerate(older.signatures) if each not in known])
-        table = LayerTable()
-        networks = [*table.add_all(self), *table.add_all(rest)]
-        sessions = self.sessions if self.sessions.size else np.zeros(len(self), dtype=np.intp)
-        first, last = self.provenance, rest.provenance
-        return replace(
-            self,
-            pulls=np.zeros(0),
-            sites=np.zeros(0),
-            kernel="",
-            provenance=replace(
-                first,
-                begin=min(first.begin, last.begin),
-                end=max(first.end, last.end),
-                sessions=tuple(dict.fromkeys((*last.sessions, *first.sessions))),
-                source=f"{last.source}; {first.source}",
-            ),
-            features=table.features,
-            counts=counts_matrix(networks, len(table.kinds)),
-            log_ms=np.concatenate([self.log_ms, rest.log_ms]),
-            noise=np.concatenate([self.noise, rest.noise]),
-            call_ms=np.concatenate([self.call_ms, rest.call_ms]),
-            sessions=np.concatenate([sessions + 1, np.zeros(len(rest), dtype=np.intp)]),
-            signatures=(*self.signatures, *rest.signatures),
-            groups=(*self.groups, *rest.groups),
-        )
-
-    def write(self, path: Path) -> None:
-        """Writes a file with compressed arrays, and facts as JSON, completely or not at all."""
-        kind_names, group_names = sorted(set(self.features.kinds)), sorted(set(self.groups))
-        about = {
-            "format": _FORMAT,
-            "features": NAMES,
-            "fingerprint": self.system.fingerprint,
-            "system": self.system.to_dict(),
-            "setup": asdict(self.setup),
-            "provenance": asdict(self.provenance),
-            "kernel": self.kernel,
-            "common": self.common,
-            "kinds": kind_names,
-            "group_names": group_names,
-        }
-        kinds = {kind: i for i, kind in enumerate(kind_names)}
-        groups = {group: i for i, group in enumerate(group_names)}
-        content = BytesIO()  # a zip file that cannot be ended complains when it is collected
-        np.savez_compressed(
-            content,
-            about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-            kinds=np.array([kinds[k] for k in self.features.kinds], dtype=np.uint16),
-            numbers=self.features.numbers.astype(np.float32),
-            counts=self.counts.data.astype(np.uint32),
-            layers=self.counts.indices.astype(np.uint32),
-            starts=self.counts.indptr.astype(np.uint32),
-            log_ms=self.log_ms.astype(np.float32),
-            noise=self.noise.astype(np.float32),
-            call_ms=self.call_ms.astype(np.float32),
-            signatures=np.array(self.signatures, dtype="S24"),
-            groups=np.array([groups[g] for g in self.groups], dtype=np.uint16),
-            pulls=self.pulls.astype(np.float32),
-            sites=np.log2(self.sites).astype(np.float16),
-        )
-        _write_whole(path, content.getvalue())
-
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Reverses :meth:`write`.
+        """The contribution in a file.
 
         Raises:
             DLBricksError: If the file is not a contribution, damaged, or one of another version.
@@ -205,7 +131,7 @@ class Contribution:
                 _check_size(arrays.zip)
                 found = {name: arrays[name] for name in arrays.files}
             about = json.loads(found.pop("about").tobytes())
-            if about["format"] == _FORMAT and tuple(about["features"]) == NAMES:
+            if about["format"] == FORMAT and tuple(about["features"]) == NAMES:
                 return cls._read(about, found)
         except _DAMAGED as error:
             raise DLBricksError(
@@ -292,18 +218,6 @@ class LayerTable:
             counts[place] = counts.get(place, 0) + 1
         return counts
 
-    def add_all(self, contribution: Contribution) -> list[dict[int, int]]:
-        """Adds a contribution's layers. Returns the numbers of occurrences in its networks."""
-        every = range(len(contribution.features.kinds))
-        places = [next(iter(self.add(contribution.features.part([i])))) for i in every]
-        counts = contribution.counts
-        ends = itertools.pairwise(counts.indptr)
-        spans = (slice(begin, end) for begin, end in ends)
-        return [
-            {places[i]: int(n) for i, n in zip(counts.indices[s], counts.data[s], strict=True)}
-            for s in spans
-        ]
-
     @property
     def features(self) -> Features:
         """Features of all layers."""
@@ -346,17 +260,6 @@ def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
         for path, about in every
         if backend in (None, about["setup"]["backend"])
     )
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Writes a file, and replaces the old file once the new one is complete."""
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _check_size(archive: zipfile.ZipFile) -> None:

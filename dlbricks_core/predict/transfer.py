@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache
 
@@ -147,29 +147,22 @@ def transferred(
         # No field has such differences: a store has other facts under a fingerprint that is known.
         weights = np.eye(len(to))[np.argmin(to)]
         left = float(to.min())
-    means = np.array([each.mean for each in beliefs])
+    believed, (system, setup) = believed_of_baseline(), place
+    here = expected(system, setup.threads)
+    alike = np.array([expected(each, setup.threads) for each, _ in places])
+    by_threads = alike - np.array([expected(each, other.threads) for each, other in places])
+    # What the baseline expects moves the mean, and is no error between known places.
+    foreseen = believed.processors * alike - believed.threads * by_threads
+    unforeseen = np.array([each.mean for each in beliefs]) - foreseen
     own = np.abs(weights) / np.abs(weights).sum()
-    parts = [(left, _learned(means, among, asked, beliefs[0].spread.groups, kernel))]
+    parts = [(left, _learned(unforeseen, among, asked, beliefs[0].spread.groups, kernel))]
     parts += [(share, each.spread) for share, each in zip(own, beliefs, strict=True)]
-    mean, spread = weights @ means, weighted(parts)
-    columns = [spread.shared]
+    mean, spread = weights @ unforeseen + believed.processors * here, weighted(parts)
+    moved = np.column_stack([here - weights @ alike, weights @ by_threads])
+    columns = [spread.shared, math.sqrt(believed.variance) * moved]
     if shares is not None:
         columns.append(shares.T * np.sqrt(left * np.array(astuple(rates()))))
-    for share, moved in _moved(expected, weights, places, place):
-        mean = mean + share * moved
-        columns.append(math.sqrt(believed_of_baseline().variance) * moved[:, None])
     return LayerPosterior.untold(mean, replace(spread, shared=np.concatenate(columns, axis=1)))
-
-
-def _moved(
-    expected: Expected, weights: FloatArray, places: Sequence[Place], place: Place
-) -> Iterator[tuple[float, FloatArray]]:
-    """Differences that the baseline expects by processors and by threads, each with its share."""
-    believed, (system, setup) = believed_of_baseline(), place
-    alike = weights @ [expected(each, setup.threads) for each, _ in places]
-    there = weights @ [expected(each, other.threads) for each, other in places]
-    yield believed.processors, expected(system, setup.threads) - alike
-    yield believed.threads, alike - there
 
 
 def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:

@@ -21,6 +21,8 @@ from dlbricks_core.sanitize import without_secrets
 _STDOUT = 1
 _STREAMS = {"-": _STDOUT, "/dev/stdout": _STDOUT, "/dev/stderr": 2}
 _DESCRIPTOR = re.compile(r"(?:/dev|/proc/self)/fd/([0-9]{1,9})")
+_MOST_LINKS = 40
+"""Links that lead from one to the next, as the system allows."""
 
 
 def write_json(data: Mapping[str, Any], path: Path) -> None:
@@ -71,6 +73,7 @@ def check_writable(path: Path) -> None:
     with file_error(path):
         descriptor = _descriptor(path)
         if descriptor is not None:
+            descriptor = _standard_output() if descriptor == _STDOUT else descriptor
             if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
                 raise PermissionError(0, "it is not open for writing")
             return
@@ -131,15 +134,28 @@ def file_error(path: Path | str) -> Iterator[None]:
 def _descriptor(path: Path) -> int | None:
     """Descriptor of the open stream that a path names; ``None`` for an ordinary file."""
     name = str(path)
-    if found := _DESCRIPTOR.fullmatch(name):
-        return int(found[1])
-    if name in _STREAMS:
-        return _STREAMS[name]
-    # A link to /dev/stdout, or the very file that standard output was redirected to.
+    for _ in range(_MOST_LINKS):
+        if name in _STREAMS:
+            return _STREAMS[name]
+        if found := _DESCRIPTOR.fullmatch(name):
+            return int(found[1])
+        try:
+            name = str(Path(name).parent / Path(name).readlink())
+        except OSError:
+            break
+    # The very file that standard output was redirected to.
     with suppress(OSError):
-        if os.path.samestat(path.stat(), os.fstat(_STDOUT)):
+        if os.path.samestat(path.stat(), os.fstat(_standard_output())):
             return _STDOUT
     return None
+
+
+def _standard_output() -> int:
+    """Descriptor of standard output: not 1 in a command, where plugins may write to that one."""
+    try:
+        return sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):  # it is closed, or no file
+        return _STDOUT
 
 
 def _exists(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Interface of a store's database. SQLite and PostgreSQL are in separate modules."""
+"""Interface of a store's database, and of kinds of databases that other distributions bring."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from dlbricks_core.errors import StoreError
@@ -266,6 +267,25 @@ class Database(ABC):
             elif not is_current(revision):
                 migrate(connection, HEAD)
         return engine
+
+
+class DatabaseKind(ABC):
+    """Databases of one kind, in which stores are kept.
+
+    Found through the entry-point group ``dlbricks.databases``. The class must be importable without
+    the database's driver, because the list of plugins imports it.
+    """
+
+    #: Name of the kind, equal to the entry point's: the beginning of its URLs, without a driver.
+    name: str
+
+    @abstractmethod
+    def at(self, url: URL) -> Database:
+        """The database of a URL; nothing is opened.
+
+        Raises:
+            StoreError: If the URL names no database that can be used.
+        """
 
 
 def migrate(connection: Connection, revision: str) -> None:

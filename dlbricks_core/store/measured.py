@@ -19,12 +19,8 @@ from sqlalchemy import (
 
 from dlbricks_core.facts import Measurement, Observation, Quantity, Question, Sampled, Setup
 from dlbricks_core.limits import parsed
-from dlbricks_core.store.database import Database
-from dlbricks_core.store.merging import Merger, storable, unknown_quantities
 from dlbricks_core.store.opened import OpenStore, again_when_lost
-from dlbricks_core.store.rows import Reader
-from dlbricks_core.store.schema import measurements, observations
-from dlbricks_core.store.selection import (
+from dlbricks_core.store.questions import (
     BATCH,
     KEY,
     all_equal,
@@ -36,6 +32,9 @@ from dlbricks_core.store.selection import (
     owners,
     readable,
 )
+from dlbricks_core.store.rows import Reader
+from dlbricks_core.store.schema import measurements, observations
+from dlbricks_core.store.written import introduce, storable, unknown_quantities
 
 
 class MeasurementStore(OpenStore):
@@ -72,12 +71,12 @@ class MeasurementStore(OpenStore):
             StoreError: If the store holds one of the quantities in another unit.
         """
         taken = list(taken)
-        with self._writing() as connection:
+        with self.writing() as connection:
             if taken and _has(connection, *taken[0][:2]):
                 return  # a server that was lost had committed all of them
             for condition in conditions(instead_of):
                 connection.execute(delete(measurements).where(condition))
-            _introduce(connection, self.place, (question for question, _, _ in taken))
+            introduce(connection, self.place, (question.quantity for question, _, _ in taken))
             rows = [
                 {
                     "measurement_id": _identify(connection, question, layers),
@@ -95,7 +94,7 @@ class MeasurementStore(OpenStore):
             questions: The questions; questions without observations have no effect.
             flag: The flag.
         """
-        with self._writing() as connection:
+        with self.writing() as connection:
             for condition in conditions(questions):
                 flags_text = type_coerce(observations.c.flags, String).label("flags")
                 rows = select(observations.c.id, flags_text).join(measurements)
@@ -121,8 +120,8 @@ class MeasurementStore(OpenStore):
             layers: Operator names, for people; only used for a new measurement.
             unsupported: Whether the backend does not support a layer.
         """
-        with self._writing() as connection:
-            _introduce(connection, self.place, [question])
+        with self.writing() as connection:
+            introduce(connection, self.place, [question.quantity])
             found = measurements.c.id == _identify(connection, question, layers)
             told = {"failure": storable(reason), "unsupported": unsupported}
             connection.execute(update(measurements).where(found).values(told))
@@ -135,7 +134,7 @@ class MeasurementStore(OpenStore):
             StoreError: If the store holds one of the quantities in another unit.
         """
         questions = list(questions)
-        with self._reading() as connection, self._reader(connection) as reader:
+        with self.reading() as connection, self._reader(connection) as reader:
             unknown_quantities(connection, self.place, (each.quantity for each in questions))
             return {
                 found.question: found
@@ -159,7 +158,7 @@ class MeasurementStore(OpenStore):
         able = select(c.signature).where(same, c.failure.is_(None))
         query = select(c.signature, func.min(c.failure)).group_by(c.signature)
         query = query.where(same, c.unsupported, c.signature.not_in(able))
-        with self._reading() as connection:
+        with self.reading() as connection:
             return dict(tuple(row) for row in connection.execute(query) if readable(row))
 
     @again_when_lost
@@ -172,7 +171,7 @@ class MeasurementStore(OpenStore):
             signatures: Signatures of the networks.
         """
         refused = _same_support(setup, system) & measurements.c.unsupported
-        with self._writing() as connection:
+        with self.writing() as connection:
             for batch in batches(signatures):
                 named = measurements.c.signature.in_(batch)
                 connection.execute(delete(measurements).where(refused & named))
@@ -187,7 +186,7 @@ class MeasurementStore(OpenStore):
     @again_when_lost
     def _next_batch(self, last: int) -> tuple[list[Measurement], int | None]:
         """Measurements after this id, and the last measurement's id if there may be more."""
-        with self._reading() as connection, self._reader(connection) as reader:
+        with self.reading() as connection, self._reader(connection) as reader:
             after = select(measurements.c.id).where(measurements.c.id > last)
             ids = connection.scalars(after.order_by(measurements.c.id).limit(BATCH)).all()
             if not ids:
@@ -197,20 +196,20 @@ class MeasurementStore(OpenStore):
     @again_when_lost
     def outlines(self) -> list[Measurement]:
         """All measurements without their observations, oldest first."""
-        with self._reading() as connection, Reader(connection, self.place) as reader:
+        with self.reading() as connection, Reader(connection, self.place) as reader:
             return reader.outlines()
 
     @again_when_lost
     def backends(self) -> list[str]:
         """Names of the backends that networks were measured with."""
         query = select(measurements.c.backend).distinct().order_by(measurements.c.backend)
-        with self._reading() as connection:
+        with self.reading() as connection:
             return [each for each in connection.scalars(query) if readable([each])]
 
     @again_when_lost
     def quantities(self) -> list[str]:
         """Names of the measured quantities, without parts of other quantities."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return sorted(set(owners(connection).values()))
 
     @again_when_lost
@@ -226,7 +225,7 @@ class MeasurementStore(OpenStore):
             taken = select(observations.c.measurement_id).join(measurements).where(self._taken)
             query = query.where(measurements.c.id.in_(taken))
         query = query.group_by(*columns, measurements.c.system).order_by(func.count().desc())
-        with self._reading() as connection:
+        with self.reading() as connection:
             return [
                 (Setup(*row[:-1]), row[-1])
                 for row in connection.execute(query)
@@ -249,7 +248,7 @@ class MeasurementStore(OpenStore):
             condition &= measurements.c.system == system
         if backend is not None:
             condition &= measurements.c.backend == backend
-        with self._reading() as connection, self._reader(connection) as reader:
+        with self.reading() as connection, self._reader(connection) as reader:
             return reader.sampled(condition)
 
 
@@ -268,11 +267,6 @@ def _same_support(setup: Setup, system: str) -> ColumnElement[bool]:
     names = ("backend", "version", "plugin", "options")
     columns = {name: getattr(setup, name) for name in names}
     return all_equal(measurements, columns | {"system": system}) & (measurements.c.kind != "native")
-
-
-def _introduce(connection: Connection, place: Database, questions: Iterable[Question]) -> None:
-    """Adds the quantities that the store does not have yet."""
-    Merger(connection, place).introduce(question.quantity for question in questions)
 
 
 def _identify(

@@ -14,17 +14,24 @@ from sqlalchemy import ColumnElement, Connection, make_url
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
-from dlbricks_core.errors import StoreError
+from dlbricks_core.errors import StoreError, UnknownPluginError
+from dlbricks_core.plugins import find, names, use
 from dlbricks_core.preferences import preferred
 from dlbricks_core.sanitize import without_secrets
-from dlbricks_core.store.database import Database, patiently
+from dlbricks_core.store.database import Database, DatabaseKind, patiently
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.sqlite import SQLiteFile
-from dlbricks_core.wording import settings
+from dlbricks_core.wording import clone_install, settings
 
 # Which database a path or URL names.
 
 _EXAMPLES = "sqlite:///results.db or postgresql+psycopg://user@host/database"
+
+_DISTRIBUTED = frozenset({"postgresql"})
+"""Kinds of databases that distributions of DLBricks bring, in folders of these names."""
+
+_SPELLINGS = {"postgres": "postgresql"}
+"""Name of a kind of databases, by another beginning of its URLs."""
 
 
 def locate(location: str | Path | None) -> Database:
@@ -36,8 +43,9 @@ def locate(location: str | Path | None) -> Database:
             preference, or the file in the user's data folder.
 
     Raises:
-        StoreError: If a URL names neither a SQLite file nor a PostgreSQL database, or there is no
-            data folder. The error repeats no part of a URL that may be a password.
+        StoreError: If a URL names neither a SQLite file nor a database of an installed kind, or
+            there is no data folder. The error repeats no part of a URL that may be a password.
+        UnknownPluginError: If the databases come with a distribution that is not installed.
     """
     if location is None:
         location = preferred("store")
@@ -55,12 +63,19 @@ def locate(location: str | Path | None) -> Database:
     if isinstance(location, Path) or "://" not in location:
         return _file(location)
     url = _parsed(location)
-    if url.drivername in {"postgres", "postgresql", "postgresql+psycopg"}:
-        from dlbricks_core.store.postgresql import PostgreSQL
-
-        return PostgreSQL(url.set(drivername="postgresql+psycopg"))
-    if url.get_backend_name() == "sqlite" and url.database not in {None, "", ":memory:"}:
+    kind = url.get_backend_name()
+    if kind == "sqlite" and url.database not in {None, "", ":memory:"}:
         return _file(str(url.database))
+    kind = _SPELLINGS.get(kind, kind)
+    if kind in names("database"):
+        plugin = find("database", kind, DatabaseKind)
+        found: Database = use(plugin, lambda: plugin.loaded().at(url))
+        return found
+    if kind in _DISTRIBUTED:
+        raise UnknownPluginError(
+            f"stores at {kind}://... come with dlbricks-{kind}, which is not installed",
+            hint=clone_install(f"plugins/{kind}"),
+        )
     raise StoreError(
         f"the result store must be a SQLite file or a PostgreSQL database: {url.drivername}://...",
         f"give a path, or a URL such as {_EXAMPLES}",
@@ -196,15 +211,24 @@ class OpenStore:
                 "all later measurements are lost; run it again",
             )
 
+    @again_when_lost
+    def compact(self) -> int:
+        """Returns unused space to the file system.
+
+        Returns:
+            Bytes that were freed.
+        """
+        return self.place.compact(self._engine)
+
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
         """Connection with one consistent view of the store."""
         self._check_kept()
         with self.place.transaction(self._engine, writes=False) as connection:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
         """Connection whose changes are committed together; no other process writes meanwhile."""
         self._check_kept()
         with self.place.transaction(self._engine, writes=True) as connection:

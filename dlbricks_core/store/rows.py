@@ -46,6 +46,7 @@ from dlbricks_core.facts.checks import LARGEST, SMALLEST, TINIEST, checked, mome
 from dlbricks_core.facts.observation import DISTURBED_LOAD
 from dlbricks_core.limits import STORE, parsed, unpacked
 from dlbricks_core.store.database import Damage
+from dlbricks_core.store.questions import batches, key_of, question_of
 from dlbricks_core.store.schema import (
     Bytewise,
     JoinedTexts,
@@ -59,7 +60,6 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
-from dlbricks_core.store.selection import batches, key_of, question_of
 
 KindT = TypeVar("KindT")
 

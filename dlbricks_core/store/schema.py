@@ -196,7 +196,8 @@ def statements(name: str, driver: str) -> tuple[str, ...]:
     return (*texts, _MARKS[name])
 
 
-# Differences between SQLite and PostgreSQL: aggregation of texts, and their order.
+# What databases spell differently: aggregation of texts, and their order. Other distributions
+# compile both for databases of theirs.
 
 
 class JoinedTexts(FunctionElement[bytes]):
@@ -218,16 +219,10 @@ class JoinedTexts(FunctionElement[bytes]):
 
 
 @compiles(JoinedTexts, "sqlite")
-def _on_sqlite(element: JoinedTexts, compiler: Any, **how: Any) -> str:
+def _joined(element: JoinedTexts, compiler: Any, **how: Any) -> str:
     each, _ = element.clauses
     # Rows come in the order of their ids, and older versions take no other.
     return f"CAST(group_concat({compiler.process(each, **how)}) AS BLOB)"
-
-
-@compiles(JoinedTexts, "postgresql")
-def _on_postgresql(element: JoinedTexts, compiler: Any, **how: Any) -> str:
-    each, order = (compiler.process(part, **how) for part in element.clauses)
-    return f"convert_to(string_agg(CAST({each} AS TEXT), ',' ORDER BY {order}), 'UTF8')"
 
 
 class Bytewise(FunctionElement[str]):
@@ -248,9 +243,3 @@ class Bytewise(FunctionElement[str]):
 def _as_it_is(element: Bytewise, compiler: Any, **how: Any) -> str:
     (text,) = element.clauses
     return str(compiler.process(text, **how))
-
-
-@compiles(Bytewise, "postgresql")
-def _collated(element: Bytewise, compiler: Any, **how: Any) -> str:
-    (text,) = element.clauses
-    return f'{compiler.process(text, **how)} COLLATE "C"'

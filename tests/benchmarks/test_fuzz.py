@@ -33,6 +33,14 @@ def test_a_sound_file_is_read_and_a_damaged_one_refused(fuzz, configurations):
     assert (outcome.status, outcome.wrong) == (2, "")
 
 
+def test_what_a_plugin_raises_and_does_not_word_is_a_defect(fuzz):
+    said = "Error: command 'private': OverflowError: too large\nHint: Report this to the authors."
+    assert fuzz.Outcome(2, said).wrong == (
+        "status 2: Error: command 'private': OverflowError: too large"
+    )
+    assert fuzz.Outcome(2, "Error: no key\nHint: Check the path.").wrong == ""
+
+
 def test_the_same_seed_draws_the_same_files(fuzz, configurations):
     one, other = (fuzz.draw(configurations, random.Random(9)) for _ in range(2))
     assert one == other

@@ -28,12 +28,17 @@ OTHERS = {
 PLUGINS = Path(__file__).parents[2] / "plugins"
 
 
-def install(name):
-    """Command that installs a distribution, after those of DLBricks that it needs."""
+def needed(name):
+    """A distribution, after those of DLBricks that it needs."""
     project = tomllib.loads((PLUGINS / name / "pyproject.toml").read_text())["project"]
     own = [re.split(r"[^a-z-]", each)[0] for each in project["dependencies"]]
-    needed = sorted(each.removeprefix("dlbricks-") for each in own if each.startswith("dlbricks-"))
-    folders = " ".join(f"-e plugins/{each}" for each in (*needed, name))
+    direct = sorted(each.removeprefix("dlbricks-") for each in own if each.startswith("dlbricks-"))
+    return list(dict.fromkeys([*(each for one in direct for each in needed(one)), name]))
+
+
+def install(name):
+    """Command that installs a distribution, after those of DLBricks that it needs."""
+    folders = " ".join(f"-e plugins/{each}" for each in needed(name))
     return f"pip install -c constraints.txt {folders} (in a clone of DLBricks)"
 
 
@@ -143,8 +148,32 @@ def test_missing_sizes_name_their_distribution(dlbricks, monkeypatch, given):
     ]
 
 
+def test_missing_databases_name_their_distribution(dlbricks, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.store.opened.names", lambda _kind: set())
+    done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime",
+                    "--store", "postgresql://me:s3cret@host/results")  # fmt: skip
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        "Error: stores at postgresql://... come with dlbricks-postgresql, which is not installed",
+        f"Hint: {install('postgresql')}",
+    ]
+
+
+def test_missing_results_files_name_their_distribution(dlbricks, monkeypatch):
+    monkeypatch.setattr("dlbricks_core.commands.options.results_files.names", lambda _kind: set())
+    done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime",
+                    "--results", "none.zst")  # fmt: skip
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        "Error: --results comes with dlbricks-records, which is not installed",
+        f"Hint: {install('records')}",
+    ]
+
+
 def test_functions_of_distributions_are_where_the_core_says():
     assert entries("dlbricks.sizes") == {"sizes": "sizes"}
+    assert entries("dlbricks.results") == {"exported": "records"}
+    assert entries("dlbricks.databases") == {"postgresql": "postgresql"}
     for name, distribution in command.FUNCTIONS.items():
         assert name in import_module(distribution.replace("-", "_")).__all__
 

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from dlbricks_records.contents import info
 
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.store import ResultStore
@@ -61,7 +62,7 @@ def test_commands_share_a_database_and_print_no_password(
     content = "".join(str(postgres.execute(f"TABLE {name}", of=database)) for (name,) in tables)
     assert "onnxruntime" in clean(content)
     with ResultStore.open(database) as store:
-        assert store.info().observations > 0
+        assert info(store).observations > 0
 
 
 def test_what_was_measured_travels_to_a_database_and_back(
@@ -96,7 +97,7 @@ def test_what_was_measured_travels_to_a_database_and_back(
     assert not any("127.0.0.1" in page for page in pages)
     assert read(tmp_path / "out.json")["deleted"]["systems"] == 1
     with ResultStore.open(other) as store:
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0
 
 
 @pytest.mark.parametrize(

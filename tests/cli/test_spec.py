@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from dlbricks_records.contents import merge, records
 
 from dlbricks_core.facts import Measurement, Session
 from dlbricks_core.store import ResultStore
@@ -187,7 +188,7 @@ def test_an_estimate_for_one_of_two_equal_machines_is_done_again_for_it(
 ):
     for name, factor in ("a.db", 1), ("b.db", 9):
         with ResultStore.open("s.sqlite") as old, ResultStore.open(tmp_path / name) as new:
-            new.merge(_slower(old.records(), factor, name))
+            merge(new, _slower(records(old), factor, name))
     assert dlbricks("results", "merge", "a.db", "b.db", "--store", "all.db").status == 0
     system = read("run.json")["system"]["fingerprint"]
     named = [f"{system}@host of {name}" for name in ("a.db", "b.db")]

@@ -14,10 +14,11 @@ from dataclasses import replace
 import onnx
 import pytest
 import zstandard
+from dlbricks_records.contents import info, merging, records
+from dlbricks_records.contents.merging import Merger
 
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
-from dlbricks_core.store import ResultStore, merging
-from dlbricks_core.store.merging import Merger
+from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")
@@ -161,7 +162,7 @@ def test_what_is_already_added_is_taken_back_when_something_later_is_damaged(
     assert done.status == 2, done.err
     assert {"measurements", "observations"} <= set(added)
     with ResultStore.open(tmp_path / "b.db", writes=False, create=False) as store:
-        assert list(store.records()) == [LATENCY]  # which every store knows
+        assert list(records(store)) == [LATENCY]  # which every store knows
 
 
 @pytest.mark.parametrize("piped", [False, True])
@@ -318,14 +319,24 @@ def test_nothing_is_deleted_unless_the_user_agrees(dlbricks, measured, monkeypat
         (b"y\n", 0, "Deleted."),
     ):
         with ResultStore.open(tmp_path / "a.db") as store:
-            assert store.info().measurements == 2
+            assert info(store).measurements == 2
         answers(monkeypatch, answer)
         done = dlbricks(*prune)
         assert done.status == status, done.err
         assert "To delete: 1 observation, 2 measurements, 1 failure, 1 session." in done.out
         assert words in done.out
     with ResultStore.open(tmp_path / "a.db") as store:
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0
+
+
+def test_measurements_before_a_date_are_deleted(dlbricks, measured):
+    measured("a.db")
+    prune = ("results", "prune", "--yes", "--store", "a.db", "--before")
+    assert "Nothing is deleted" in dlbricks(*prune, "2000-01-01").out
+    done = dlbricks(*prune, "2100-01-01T12:00:00")
+    assert (done.status, "To delete: " in done.out) == (0, True)
+    with ResultStore.open("a.db", writes=False) as store:
+        assert info(store).observations == 0
 
 
 def test_one_line_says_that_nothing_matches(dlbricks, measured):

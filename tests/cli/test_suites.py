@@ -15,10 +15,10 @@ from typing import Any
 
 import onnx
 import pytest
+from dlbricks_records.contents import export_measurements
 from dlbricks_suite.results import written_results
 
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import export_measurements
 
 pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.usefixtures("kept_workers")

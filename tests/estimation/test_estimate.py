@@ -121,6 +121,21 @@ def test_what_the_backend_lacks_is_not_predicted(asked, store, models):
     assert reason == f"Exp: {asked.backend.name} has no counterpart"
 
 
+@pytest.mark.parametrize(
+    ("traits", "why"),
+    [
+        (Traits(types=frozenset({"float16"})), "has no element type float32"),
+        (Traits(lacks_of_type={"float32": frozenset({"Exp"})}), "does not run it in float32"),
+    ],
+)
+def test_types_that_the_backend_lacks_are_not_predicted(asked, store, models, traits, why):
+    asked.backend.traits = traits
+    result = estimate(models, None, asked, store, predictor="guess")
+    assert result.models[2].missing
+    assert any(each.endswith(why) for each in result.ledger.unsupported.values())
+    assert bool(result.models[0].missing) == bool(traits.types)
+
+
 def test_without_a_predictor_it_is_missing(asked, store, models):
     result = estimate(models, None, asked, store)
     assert told(result) == [("segmented", {})] * 3

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 from dlbricks_machine.names import name_machine
+from dlbricks_records.contents import exported, merge
 from dlbricks_records.stores import records_of_files, records_of_stores, selected
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.systems import find_machine, find_system, reference
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
 from dlbricks_core.predict import shipped
-from dlbricks_core.store import ResultStore, exported
+from dlbricks_core.store import ResultStore
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "71bff16a9179441c")
@@ -31,9 +32,9 @@ def stores(new_place):
     return measured(new_place(), "ha", 1.0), measured(new_place(), "hb", 2.0)
 
 
-def merge(store, locations):
+def merge_stores(store, locations):
     with records_of_stores(locations) as records:
-        store.merge(records)
+        merge(store, records)
 
 
 def named(path, text, name):
@@ -45,7 +46,7 @@ def test_equal_machines_are_told_apart_by_the_names_that_their_owners_gave(store
     for path, name in zip(stores, ("alice", "bob"), strict=True):
         named(path, "71bf", name)
     with ResultStore.open(new_place()) as both:
-        merge(both, stores)
+        merge_stores(both, stores)
         assert [each.name for each in both.machines()] == ["alice", "bob"]
         assert both.within(find_machine(both, "bob")).get([KEY])[KEY].values == (2.0,)
         assert both.within(find_machine(both, "71bf@ha")).get([KEY])[KEY].values == (1.0,)
@@ -56,11 +57,11 @@ def test_equal_machines_are_told_apart_by_the_names_that_their_owners_gave(store
 
 def test_a_named_machine_travels_alone(stores, new_place, tmp_path):
     with ResultStore.open(new_place()) as both:
-        merge(both, stores)
+        merge_stores(both, stores)
         name_machine(both, "71bf@hb", "bob")
         (tmp_path / "bob.zst").write_bytes(exported(both, selected(both, ["bob"])).content)
     with ResultStore.open(new_place()) as new:
-        new.merge(records_of_files([tmp_path / "bob.zst"]))
+        merge(new, records_of_files([tmp_path / "bob.zst"]))
         assert new.get([KEY])[KEY].values == (2.0,)
         assert [each.name for each in new.machines()] == ["bob"]
         assert [each.host for each in new.sessions()] == ["hb"]
@@ -122,7 +123,7 @@ def test_a_name_that_two_merged_stores_gave_to_different_systems_is_ambiguous(st
     named(first, "71bf", "lab")
     named(second, "9000", "lab")
     with ResultStore.open(first) as store:
-        merge(store, [second])
+        merge_stores(store, [second])
         with pytest.raises(DLBricksError, match="more than one system 'lab'"):
             find_machine(store, "lab")
 

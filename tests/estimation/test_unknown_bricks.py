@@ -34,7 +34,7 @@ def test_rough_figures_follow_from_the_size_and_from_bricks_of_the_kind(bricks):
     relu, tanh = split(bricks, "Relu"), split(bricks, "Tanh")
     costs = dict.fromkeys(bricks, 2.0)
     seen = {s: InPlace((4.0,), 0) for s in relu[1:]} | {s: InPlace((40.0,), 0) for s in tanh[1:]}
-    ran = {s: f"model {i % 9}" for i, s in enumerate(seen)}
+    ran = {s: unknown.Ran(f"model {i % 9}") for i, s in enumerate(seen)}
     found = unknown.by_size([relu[0], tanh[0]], costs, bricks, seen, ran)
     low, high = found[relu[0]].value, found[tanh[0]].value
     assert 3.5 < low < 12 < high < 42
@@ -45,27 +45,33 @@ def test_rough_figures_follow_from_the_size_and_from_bricks_of_the_kind(bricks):
 def test_predictions_are_corrected_by_what_running_models_show(bricks):
     relu = split(bricks, "Relu")
     prediction = Predicted(2.0, np.full(RESAMPLES, 2.0))
-    ratios = unknown._Ratios.of([unknown._SeenBrick("Relu", "a", 3.0, 1.0)] * len(relu))
+    ratios = unknown._Ratios.of(
+        [unknown._SeenBrick("Relu", unknown.Ran("a"), 3.0, 1.0)] * len(relu)
+    )
     corrected = unknown._corrected(ratios, "Relu", prediction)
     assert corrected.value == pytest.approx(6.0)
     assert corrected.draws == pytest.approx(np.full(RESAMPLES, 6.0))
     assert unknown._corrected(ratios, "Tanh", prediction).value == pytest.approx(6.0)
 
 
-def test_predictions_are_no_more_certain_than_they_proved_to_be():
+@pytest.mark.parametrize(("models", "spread"), [(1, 0.92), (10, 0.63), (200, 0.34)])
+def test_predictions_are_as_certain_as_many_models_proved_them_to_be(models, spread):
     errors = np.random.default_rng(0).normal(0, 0.3, 200)
-    ratios = unknown._Ratios.of(unknown._SeenBrick("Relu", "a", np.exp(e), 1.0) for e in errors)
+    ratios = unknown._Ratios.of(
+        unknown._SeenBrick("Relu", unknown.Ran(str(i % models)), np.exp(each), 1.0)
+        for i, each in enumerate(errors)
+    )
     assert ratios.spread == pytest.approx(0.3, rel=0.2)
     wide = np.exp(np.random.default_rng(1).normal(0, 1.0, RESAMPLES))
     found = unknown._corrected(ratios, "Relu", Predicted(1.0, wide))
-    assert np.std(np.log(found.draws)) == pytest.approx(ratios.spread, rel=0.1)
+    assert np.std(np.log(found.draws)) == pytest.approx(spread, rel=0.1)
 
 
 def test_the_factor_of_models_without_runs_holds_until_runs_set_the_spread():
     factor = SpreadFactor(0.5, 0.2)
     prediction = Predicted(1.0, np.ones(RESAMPLES), discrepancy=Discrepancy(0.03, 0.02, factor))
     few, many = (
-        unknown._Ratios.of([unknown._SeenBrick("Relu", "a", 2.0, 1.0)] * number)
+        unknown._Ratios.of([unknown._SeenBrick("Relu", unknown.Ran("a"), 2.0, 1.0)] * number)
         for number in (2, 20)
     )
     assert unknown._corrected(few, "Relu", prediction).discrepancy.spread == factor
@@ -111,7 +117,9 @@ def test_on_a_known_system_bricks_that_ran_correct_predictions(bricks, asked, mo
     relu = split(bricks, "Relu")
     seen = {s: InPlace((4.0,), 0) for s in relu[:5]}
     one, five = (
-        figures(relu[5:], seen, {s: f"model {i // models}" for i, s in enumerate(seen)})
+        figures(
+            relu[5:], seen, {s: unknown.Ran(f"model {i // models}") for i, s in enumerate(seen)}
+        )
         for models in (5, 1)
     )
     assert all(known == {} for _, known in questions)
@@ -132,9 +140,10 @@ def test_bricks_that_take_next_to_nothing_do_not_correct_predictions():
     assert unknown._telling({}) == []
 
 
-def seen_in(models, kind, value, expected):
+def seen_in(models, kind, value, expected, session=""):
     """A brick in each of some models."""
-    return [unknown._SeenBrick(kind, f"model {i}", value, expected) for i in range(models)]
+    runs = [unknown.Ran(f"model {i}", session) for i in range(models)]
+    return [unknown._SeenBrick(kind, run, value, expected) for run in runs]
 
 
 def test_few_models_with_a_kind_count_less_than_all_together():
@@ -166,3 +175,22 @@ def test_bricks_that_take_next_to_nothing_tell_little_about_those_that_take_time
     )
     assert ratios.factor("Conv") == pytest.approx(1.1, rel=0.05)
     assert ratios.spread == pytest.approx(0.0, abs=0.02)
+
+
+def test_the_speed_of_a_session_stays_with_the_models_that_ran():
+    def factors(*sessions, shared):
+        seen = [each for name in sessions for each in seen_in(10, "Conv", 2.0, 1.0, name)]
+        ratios = unknown._Ratios.of(seen, before=5.0, shared=shared)
+        return ratios.factor("Conv"), ratios.factor("Relu")
+
+    quiet, busy = factors("a", shared=0.0), factors("a", shared=1.0)
+    assert quiet == pytest.approx([2 ** (10 / 15)] * 2)
+    assert busy == pytest.approx([2 ** (1 / 6.1)] * 2, rel=0.01)
+    assert busy < factors("a", "b", "c", shared=1.0) < quiet
+
+
+def test_kinds_that_differ_within_a_session_keep_their_difference():
+    seen = seen_in(10, "Conv", 20.0, 10.0, "a") + seen_in(10, "LSTM", 0.4, 0.1, "a")
+    quiet, busy = (unknown._Ratios.of(seen, 5.0, shared) for shared in (0.0, 1.0))
+    for ratios in (quiet, busy):
+        assert ratios.factor("LSTM") / ratios.factor("Conv") == pytest.approx(2 ** (10 / 15))

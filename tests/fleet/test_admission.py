@@ -10,6 +10,7 @@ import pytest
 from dlbricks_fleet.admission import Admission, machine_of
 from dlbricks_fleet.records import Asked, Done, Host, Order
 from dlbricks_fleet.shares import Priced
+from dlbricks_records.contents import KnownSystem, merge
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +32,6 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.facts.note import PLUGIN, warning
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.records import KnownSystem
 
 HERE, ELSEWHERE = System(cpu="one"), System(cpu="other")
 KIND = HERE.fingerprint
@@ -69,7 +69,7 @@ def store(tmp_path):
 
 def admit(store, host, records, order=ORDER):
     admitted = Admission(host, order, store).of(records)
-    store.merge(admitted)
+    merge(store, admitted)
     return admitted
 
 

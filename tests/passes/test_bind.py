@@ -208,11 +208,39 @@ def test_an_expression_of_a_given_size_gives_its_missing_part(
     assert normal.tensors["new"].sizes == (1, seq, 4)
 
 
-@pytest.mark.parametrize("mask", ["seq // 2", "Max(seq, 9)", "0 * seq + 5"])
-def test_an_expression_that_several_or_no_sizes_fit_gives_none(mask: str) -> None:
+@pytest.mark.parametrize("mask", ["seq // 2", "Max(seq, 5)", "0 * seq + 5"])
+def test_an_expression_that_several_sizes_fit_gives_none(mask: str) -> None:
     with pytest.raises(UnboundDimensionsError) as caught:
         normalize(cached(mask), batch=1, dims={"past": 3}, shapes={"mask": (1, 5)})
     assert caught.value.hint == "Give a size for each N: dims={'seq': N}."
+
+
+@pytest.mark.parametrize(("mask", "shape", "cache", "reason"), [
+    ("Max(seq, 9)", (1, 5), "past", "no size of 'seq' gives mask.1=5"),
+    ("s // 2", (1, 8), "s // 4", "no size of 's' gives mask.1=8 and cache.1=3"),
+    ("9 - s // 2", (1, 8), "s // 4", "no size of 's' gives mask.1=8 and cache.1=3"),
+])  # fmt: skip
+def test_formulas_that_no_size_fits_are_refused(
+    mask: str, shape: tuple[int, ...], cache: str, reason: str
+) -> None:
+    with pytest.raises(ModelError, match=reason):
+        normalize(two(mask, cache), batch=1, shapes={"mask": shape, "cache": (1, 3, 4)})
+
+
+def test_formulas_that_one_size_fits_pass() -> None:
+    shapes = {"mask": (1, 7), "cache": (1, 3, 4), "new": (1, 1, 4)}
+    normal = normalize(two("s // 2", "s // 4"), batch=1, shapes=shapes)
+    assert normal.tensors["cache"].sizes == (1, 3, 4)
+
+
+def two(mask: str, cache: str) -> CanonicalModel:
+    proto = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,past,4] cache, float[N,seq,4] new, float[N,M] mask)
+        => (float[N,past,4] x, float[N,seq,4] y, float[N,M] z)
+    { x = Relu(cache) y = Relu(new) z = Relu(mask) }""")
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = cache
+    proto.graph.input[2].type.tensor_type.shape.dim[1].dim_param = mask
+    return read_model(proto, name="net")
 
 
 @given(

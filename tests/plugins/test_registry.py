@@ -103,11 +103,14 @@ def test_a_sound_plugin_is_listed_with_its_features(site):
 
 def test_what_plugins_print_is_not_in_the_output(site):
     printing = BACKEND.replace('return "7.7"', "print('at a call'); return '7.7'")
-    site.install("loud", f"print('at import')\n{printing}")
+    compiled = "import ctypes, os\nos.write(1, b'unbuffered')\nctypes.CDLL(None).puts(b'kept by C')"
+    site.install("loud", f"print('at import')\n{compiled}\n{printing}")
     assert site.backend("loud")["status"] == "ok"  # the output is JSON
     told = site.run("list", "plugins", "--json", "-").stderr
     assert "at import" in told
     assert "at a call" in told
+    assert "unbuffered" in told
+    assert "kept by C" in told
 
 
 def test_a_class_that_raises_when_it_is_looked_at_does_not_affect_the_others(site):

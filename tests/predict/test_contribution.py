@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_survey.packing import extended, write
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -53,7 +54,7 @@ def contribution(system, setup, layers):
 @pytest.fixture
 def file(contribution, tmp_path):
     path = tmp_path / "one.npz"
-    contribution.write(path)
+    write(contribution, path)
     return path
 
 
@@ -99,7 +100,7 @@ def test_a_file_brings_everything_back(contribution, file):
 
 def test_what_was_read_can_be_written_and_is_the_same(file, tmp_path):
     again = tmp_path / "again.npz"
-    Contribution.read(file).write(again)
+    write(Contribution.read(file), again)
     with np.load(file) as first, np.load(again) as second:
         assert first.files == second.files
         for name in first.files:
@@ -110,24 +111,25 @@ def test_more_layers_than_two_bytes_can_number_can_be_kept(contribution, tmp_pat
     many = 70_000
     features = Features(("view",) * many, np.zeros((many, len(NAMES))))
     counts = sparse.csr_array(([1.0, 99_999.0], ([0, 1], [many - 1, 2])), shape=(3, many))
-    replace(
+    more = replace(
         contribution, features=features, counts=counts, pulls=np.zeros(0), sites=np.zeros(0)
-    ).write(tmp_path / "many.npz")
+    )
+    write(more, tmp_path / "many.npz")
     found = Contribution.read(tmp_path / "many.npz").counts
     assert (found[0, many - 1], found[1, 2]) == (1, 99_999)
 
 
 def test_what_extends_a_contribution_is_a_session_of_its_own(contribution):
     mine = replace(contribution.only([1, 2]), sessions=np.array([0, 1]))
-    found = mine.extended(contribution)
+    found = extended(mine, contribution)
     assert found.signatures == (*mine.signatures, contribution.signatures[0])
     assert list(found.sessions) == [1, 2, 0]
     assert list(found.only([0, 2]).sessions) == [1, 0]
-    assert list(contribution.only([1, 2]).extended(contribution).sessions) == [1, 1, 0]
+    assert list(extended(contribution.only([1, 2]), contribution).sessions) == [1, 1, 0]
 
 
 def test_a_contribution_of_nothing_can_be_kept(contribution, tmp_path):
-    contribution.only([]).write(tmp_path / "none.npz")
+    write(contribution.only([]), tmp_path / "none.npz")
     found = Contribution.read(tmp_path / "none.npz")
     assert len(found) == 0
     assert found.features.numbers.shape == (0, len(NAMES))
@@ -290,6 +292,6 @@ def test_pulls_of_the_package_belong_to_today_s_baseline(backend):
 def test_a_file_that_has_no_room_leaves_the_one_before(file, contribution, tmp_path, no_room):
     before = file.read_bytes()
     with no_room(), pytest.raises(OSError, match="large"):
-        contribution.only([0]).write(file)
+        write(contribution.only([0]), file)
     assert file.read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [file.name]

@@ -112,6 +112,25 @@ def test_what_the_baseline_expects_of_a_difference_is_believed_and_doubted(layer
     assert found.covariance == pytest.approx(own + 0.1)
 
 
+def test_what_the_baseline_expects_between_known_places_is_no_error(layers):
+    """Known places that differ as expected leave as little doubt as known places that do not."""
+    third = replace(SYSTEM, cpu="C", model="17")
+    slower = {SYSTEM: 0.0, OTHER: 1.0, third: 2.0}
+    beliefs = [LayerPosterior.dense(np.full(5, each), np.zeros((5, 5))) for each in (0.0, 1.0)]
+    places, place = [(SYSTEM, SETUP), (OTHER, SETUP)], (third, SETUP)
+    found = transferred(
+        beliefs, places, layers, lambda system, _: np.full(5, slower[system]), place
+    )
+    weights = kriging_weights(
+        np.array([[unlikeness(one, other) for other in places] for one in places]),
+        np.array([unlikeness(each, place) for each in places]),
+    )
+    moved = slower[third] - weights[1]
+    flat = carried(layers, [[0.0] * 5] * 2, places, place)
+    assert found.mean == pytest.approx(np.full(5, slower[third]))
+    assert found.covariance == pytest.approx(flat.covariance + 0.1 * moved**2)
+
+
 def test_layers_share_errors_of_the_terms_that_their_time_is_made_up_of(layers):
     """A convolution, an element-wise layer and a pool compute; the other two move bytes."""
     shares = np.array([[1.0, 0, 1, 0, 1], [0] * 5, [0] * 5, [0, 1, 0, 1, 0], [0] * 5])

@@ -1,15 +1,13 @@
-"""Places for a store of each kind, processes killed there, and exported files line by line."""
+"""Places for a store of each kind, and processes killed there."""
 
 import contextlib
-import json
 import sqlite3
 import subprocess
 import sys
 
 import pytest
-import zstandard
 
-from dlbricks_core.store import ResultStore, database, schema
+from dlbricks_core.store import database, schema
 from dlbricks_core.store.opened import locate
 
 
@@ -103,31 +101,3 @@ def open_killed():
             return int(process.stdout.readline())
 
         yield run
-
-
-@pytest.fixture
-def store(place):
-    with ResultStore.open(place) as opened:
-        yield opened
-
-
-@pytest.fixture
-def lines_of():
-    """Reads the lines of an exported file."""
-
-    def read(path):
-        with zstandard.open(path, "rt") as file:
-            return [json.loads(line) for line in file]
-
-    return read
-
-
-@pytest.fixture
-def write_lines():
-    """Writes an exported file line by line."""
-
-    def write(path, lines):
-        text = "".join(f"{json.dumps(line)}\n" for line in lines)
-        path.write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(text.encode()))
-
-    return write

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+from dlbricks_records.contents import Selection, check, exported, info, inventory, merge, records
 
 from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.facts import (
@@ -24,7 +25,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.predict.features import NAMES
 from dlbricks_core.predict.training_data import FEATURES, contributions
-from dlbricks_core.store import ResultStore, Selection, exported
+from dlbricks_core.store import ResultStore
 
 SETUP = Setup("mxnet", "1.9.1", '{"executor":"gluon"}', 2, "interleaved:rounds=30,sweep", "0.1.0")
 FITTED = CalibrationKey("similar", "chain", 1, LATENCY, SETUP, "sys")
@@ -40,7 +41,7 @@ def whole(tmp_path_factory):
     path = tmp_path_factory.mktemp("whole") / "results.db"
     with ResultStore.open(path) as store:
         store.remember_system("sys", {"cpu": "fast"})
-        store.merge([MachineName("sys", "host", "lab", NOW)])
+        merge(store, [MachineName("sys", "host", "lab", NOW)])
         for number in range(3):
             store.keep_session(Session(f"s{number}", "host", "sys", "0.1.0", NOW))
         store.add_all(
@@ -72,11 +73,11 @@ def used(path):
         store.get(QUESTIONS), store.systems(), store.sessions(), store.machines()
         store.outlines(), store.backends(), store.quantities(), store.model_names()
         store.setups("mxnet"), store.refused(SETUP, "sys"), store.sampled(LATENCY)
-        store.info(), store.inventory(), store.rewritten(), store.rewrite("net000", SETUP, "sys")
+        info(store), inventory(store), store.rewritten(), store.rewrite("net000", SETUP, "sys")
         store.networks(None), store.calibration(FITTED), contributions(store)
         exported(store), exported(store, Selection(outdated=True))
         list(store.measurements())
-    ResultStore.check(path)
+    check(path)
 
 
 def use_all(path):
@@ -148,11 +149,11 @@ def last_leaf(content, path, table):
 def test_a_damaged_page_loses_its_own_rows_and_names_them(whole, tmp_path):
     path, table = tmp_path / "results.db", "observations"
     at = last_leaf(whole, path, table)
-    before = ResultStore.check(path)
+    before = check(path)
     assert before.is_sound
     damaged = whole[:at] + b"\xff" * PAGE + whole[at + PAGE :]
     path.write_bytes(damaged)
-    found = ResultStore.check(path)
+    found = check(path)
     lost = before.rows[table] - found.rows[table]
     assert 0 < lost < before.rows[table]
     assert dict(found.damage.counts) == {table: lost}
@@ -177,15 +178,15 @@ def test_nothing_is_written_to_a_damaged_file_and_the_rest_is_saved_elsewhere(wh
         ResultStore.open(path, writes=False) as damaged,
         ResultStore.open(tmp_path / "new.db") as new,
     ):
-        merged = new.merge(damaged.records())
-    assert merged.observations == ResultStore.check(path).rows["observations"]
-    assert ResultStore.check(tmp_path / "new.db").is_sound
+        merged = merge(new, records(damaged))
+    assert merged.observations == check(path).rows["observations"]
+    assert check(tmp_path / "new.db").is_sound
 
 
 def test_a_file_that_lacks_its_end_is_read_as_far_as_it_goes(whole, tmp_path):
     path = tmp_path / "results.db"
     path.write_bytes(whole[: -2 * PAGE])
-    found = ResultStore.check(path)
+    found = check(path)
     assert found.damage.counts.total() > 0
     assert found.rows["measurements"] == len(QUESTIONS)
 
@@ -196,7 +197,7 @@ def test_pages_in_a_circle_end(whole, tmp_path):
     page = bytearray(whole[(root - 1) * PAGE : root * PAGE])
     struct.pack_into(">I", page, 8, root)  # the root is its own child
     path.write_bytes(whole[: (root - 1) * PAGE] + page + whole[root * PAGE :])
-    found = ResultStore.check(path)
+    found = check(path)
     assert found.damage.counts["observations"] + found.rows["observations"] == 3 * len(QUESTIONS)
 
 
@@ -250,7 +251,7 @@ def layout(whole, tmp_path_factory):
     """Pages that it takes to read each row, by table, and the tables' rows in a sound store."""
     path = tmp_path_factory.mktemp("layout") / "results.db"
     path.write_bytes(whole)
-    sound = ResultStore.check(path).rows
+    sound = check(path).rows
     pages = {table: list(rows_below(whole, root_of(whole, path, table))) for table in sound}
     assert {table: len(rows) for table, rows in pages.items()} == sound
     return pages
@@ -259,7 +260,7 @@ def layout(whole, tmp_path_factory):
 def check_losses(path, layout, is_lost):
     """Nothing that can be read is lost, what is lost is named, and the file stays as it is."""
     before = path.read_bytes()
-    found = ResultStore.check(path)
+    found = check(path)
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     for table, rows in layout.items():

@@ -10,6 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_records.contents import (
+    check,
+    export_measurements,
+    import_measurements,
+    info,
+    inventory,
+)
 
 from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.facts import (
@@ -26,7 +33,7 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.store import ResultStore, export_measurements, import_measurements
+from dlbricks_core.store import ResultStore
 from dlbricks_core.store.schema import HEAD
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
@@ -113,7 +120,7 @@ def test_a_question_of_another_type_is_left_out_of_all_that_a_store_tells(path, 
     change(path, (f'UPDATE measurements SET "{column}" = ? WHERE id = 1', value))
     for store in both_ways(path):
         with pytest.warns(UserWarning, match=f"row 1 of measurements .{column} is"):
-            (holding,) = store.inventory().holdings
+            (holding,) = inventory(store).holdings
         assert holding.networks == {"good"}
         with pytest.warns(UserWarning, match="row 1 of measurements"):
             assert [found.question for found in store.measurements()] == [GOOD]
@@ -124,7 +131,7 @@ def test_an_inventory_passes_over_a_damaged_time(path, value):
     change(path, ("UPDATE observations SET taken_at = ? WHERE id = 1", value))
     with ResultStore.open(path) as store:
         with pytest.warns(UserWarning, match="row 1 of observations"):
-            (holding,) = store.inventory().holdings
+            (holding,) = inventory(store).holdings
         assert (holding.networks, holding.samples) == ({"good"}, 1)
 
 
@@ -256,7 +263,7 @@ def refusal(path, writes):
     try:
         with ResultStore.open(path, writes=writes) as store:
             store.get([KEY]), list(store.measurements()), store.systems()
-            store.calibration(FITTED), store.info()
+            store.calibration(FITTED), info(store)
             if writes:
                 store.record_failure(KEY, "again")
     except StoreError as error:
@@ -366,7 +373,7 @@ def test_damaged_exports_are_refused_whole(path, tmp_path, change, lines_of, wri
     with ResultStore.open(tmp_path / "other.db") as other:
         with pytest.raises(StoreError):
             import_measurements(other, exported)
-        assert other.info().measurements == 0
+        assert info(other).measurements == 0
 
 
 KEY_COLUMNS = ("signature", "kind", "backend", "version", "options", "protocol", "plugin", "system")
@@ -394,13 +401,13 @@ def test_a_damaged_key_stops_nothing(path, column, value):
         with pytest.warns(UserWarning, match="row 1 of measurements"):
             assert [each.question for each in store.sampled(LATENCY)] == [GOOD]
         with pytest.warns(UserWarning, match="row 1 of measurements"):
-            (held,) = store.inventory().holdings
+            (held,) = inventory(store).holdings
         assert held.networks == {"good"}
         assert store.backends() == ["mxnet"]
         assert store.quantities() == ["latency"]
         assert all(setup == SETUP for setup, _ in store.setups("mxnet"))
         store.refused(SETUP, "sys"), store.rewritten(), store.machines()
-    found = ResultStore.check(path)
+    found = check(path)
     assert found.damage.counts["measurements"] == 1
     assert found.rows["measurements"] == 1
 

@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from dlbricks_records.contents import import_measurements, info
 
 from dlbricks_core.facts import (
     LATENCY,
@@ -22,7 +23,7 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.store import ResultStore, import_measurements
+from dlbricks_core.store import ResultStore
 from dlbricks_core.store.schema import HEAD
 
 DATA = Path(__file__).parent / "data"
@@ -163,7 +164,7 @@ def test_an_upgrade_keeps_all_of_a_real_store(today, writes):
 def test_reading_an_earlier_store_leaves_it_as_it_is(today):
     content = today.read_bytes()
     with ResultStore.open(today, writes=False) as store:
-        assert store.info().measurements == 14
+        assert info(store).measurements == 14
     assert today.read_bytes() == content
 
 
@@ -186,7 +187,7 @@ def test_an_upgrade_from_version_0005_keeps_every_row(tmp_path):
     # Nor how fast it was in each session, nor how much that changed.
     before["sessions"] = [(*row, None, None) for row in before["sessions"]]
     with ResultStore.open(path) as store:
-        assert store.info().observations == len(before["observations"])
+        assert info(store).observations == len(before["observations"])
         assert [(each.name, each.alone) for each in store.machines()] == [("", True)]
     assert before == {
         table: [*map(tuple, rows(path, f"SELECT * FROM {table}"))] for table in tables

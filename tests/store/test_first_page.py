@@ -5,6 +5,7 @@ import os
 import sqlite3
 
 import pytest
+from dlbricks_records.contents import check, info
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
@@ -44,7 +45,7 @@ def refusal(path, writes):
     try:
         with ResultStore.open(path, writes=writes) as store:
             store.get([KEY]), list(store.measurements()), store.systems()
-            store.calibration(FITTED), store.info()
+            store.calibration(FITTED), info(store)
             if writes:
                 store.record_failure(KEY, "again")
     except StoreError as error:
@@ -54,7 +55,7 @@ def refusal(path, writes):
 
 def test_a_check_names_observations_without_a_measurement(path):
     execute(path, "DELETE FROM measurements WHERE id = 1")
-    found = ResultStore.check(path)
+    found = check(path)
     assert found.damage.named["observations"] == {
         "row 1 of observations": "its measurement is missing"
     }
@@ -62,11 +63,11 @@ def test_a_check_names_observations_without_a_measurement(path):
 
 
 def test_a_check_of_an_intact_store_finds_nothing_and_of_none_is_refused(path, tmp_path):
-    found = ResultStore.check(path)
+    found = check(path)
     assert found.is_sound
     assert found.rows["observations"] == 2
     with pytest.raises(StoreError, match="there is no result store"):
-        ResultStore.check(tmp_path / "absent.db")
+        check(tmp_path / "absent.db")
     assert not (tmp_path / "absent.db").exists()
 
 
@@ -81,7 +82,7 @@ def test_a_check_finds_an_index_that_lacks_a_row(path):
     cells = (root - 1) * 4096 + 3
     content[cells : cells + 2] = (1).to_bytes(2, "big")  # of two
     path.write_bytes(content)
-    assert ResultStore.check(path).findings
+    assert check(path).findings
 
 
 def first_page_destroyed(path, change):

@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from dlbricks_records.contents import check
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import ResultStore
@@ -58,7 +59,7 @@ def refused(path):
     for use in (
         lambda: ResultStore.open(path, writes=False),
         lambda: ResultStore.open(path),
-        lambda: ResultStore.check(path),
+        lambda: check(path),
     ):
         with pytest.raises(StoreError) as caught:
             use()

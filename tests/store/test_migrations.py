@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from dlbricks_records.contents import info
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
@@ -81,14 +82,14 @@ def test_an_older_store_that_is_only_read_stays_as_it_is(unused, ask, tmp_path, 
     with ResultStore.open(unused, writes=False) as store:
         assert store.get([KEY])[KEY].values == (1.5,)
         assert store.sampled(LATENCY)[0].values == ((1.5,),)
-        assert store.info().observations == 1
+        assert info(store).observations == 1
     assert ask(unused, "SELECT version_num FROM alembic_version") == before
 
 
 def test_no_store_is_made_where_one_is_only_read(unused, request):
     with ResultStore.open(unused, writes=False) as store:
         assert store.get([KEY]) == {}
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0
     if isinstance(unused, str):
         tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
         assert request.getfixturevalue("postgres").execute(tables, of=unused) == [(0,)]
@@ -102,7 +103,7 @@ def test_where_no_store_is_to_be_made_there_must_be_one(unused, writes):
         ResultStore.open(unused, writes=writes, create=False)
     fill(unused)
     with ResultStore.open(unused, writes=writes, create=False) as store:
-        assert store.info().observations == 1
+        assert info(store).observations == 1
 
 
 def test_a_store_of_the_first_schema_is_upgraded_and_keeps_its_data(tmp_path, migrated):
@@ -234,4 +235,4 @@ def test_an_empty_file_becomes_a_store(tmp_path):
     path = tmp_path / "empty.db"
     path.touch()
     with ResultStore.open(path) as store:
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0

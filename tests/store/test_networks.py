@@ -18,7 +18,7 @@ from dlbricks_core.facts import (
     Subject,
 )
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.selection import BATCH
+from dlbricks_core.store.questions import BATCH
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")

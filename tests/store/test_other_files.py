@@ -4,6 +4,7 @@ import sqlite3
 import struct
 
 import pytest
+from dlbricks_records.contents import check
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import ResultStore
@@ -96,7 +97,7 @@ def test_the_definition_of_a_damaged_table_creates_a_table_only(path, tmp_path, 
     connection.execute(change, (statement.format(new),))
     connection.commit()
     connection.close()
-    found = ResultStore.check(path)
+    found = check(path)
     assert "all rows of systems" in found.damage.named["systems"]
     assert found.rows["systems"] == 0
     assert not new.exists()
@@ -166,4 +167,4 @@ def test_an_index_over_columns_is_no_matter(path):
     connection.execute("CREATE INDEX own ON systems (facts)")
     connection.commit()
     connection.close()
-    assert ResultStore.check(path).is_sound
+    assert check(path).is_sound

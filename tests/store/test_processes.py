@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+from dlbricks_records.contents import info
 
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.store import ResultStore
@@ -71,7 +72,7 @@ def test_processes_that_write_the_same_measurements_lose_nothing(place, tmp_path
     keys = [dataclasses.replace(KEY, subject=Subject(f"brick{i}", "brick")) for i in range(150)]
     with ResultStore.open(place) as store:
         found = store.get(keys)
-        assert store.info().measurements == 150
+        assert info(store).measurements == 150
     for i, key in enumerate(keys):
         taken = {(samples.session, samples.round) for samples in found[key].observations}
         assert taken == {(f"session{s}", r) for s in range(2) for r in range(2)}
@@ -93,7 +94,7 @@ def test_a_file_that_another_process_is_creating_is_waited_for(tmp_path):
     other.execute("BEGIN IMMEDIATE")
     threading.Timer(0.3, lambda: other.execute("COMMIT")).start()
     with ResultStore.open(path) as store:
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0
     other.close()
 
 

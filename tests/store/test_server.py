@@ -13,6 +13,10 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from dlbricks_postgresql.database import _SOON, PostgreSQL
+from dlbricks_records.contents import Selection, info, merge, prune
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
@@ -26,10 +30,9 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.store import ResultStore, Selection
+from dlbricks_core.store import ResultStore
 from dlbricks_core.store.database import ServerLostError
-from dlbricks_core.store.postgresql import _SOON, PostgreSQL
-from dlbricks_core.store.schema import APPLICATION_ID
+from dlbricks_core.store.schema import APPLICATION_ID, Bytewise, systems
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
 KEY = Question(Subject("abc", "brick"), LATENCY, SETUP, "sys")
@@ -248,9 +251,9 @@ def test_what_travels_arrives_once_through_a_cut_connection(postgres, emptied, a
     machine = Machine("sys", "", frozenset({""}))
     with ResultStore.open(url.replace(f":{postgres.port}/", f":{wire.port}/")) as store:
         for change in (
-            lambda: store.merge(iter([LATENCY, Measurement(KEY, observations=taken)])),
+            lambda: merge(store, iter([LATENCY, Measurement(KEY, observations=taken)])),
             lambda: store.name_machine(machine, "lab"),
-            lambda: store.prune(Selection(failures=True)),
+            lambda: prune(store, Selection(failures=True)),
         ):
             store.record_failure(replace(KEY, system="other"), "ill")
             wire.cut_next()
@@ -267,13 +270,13 @@ def test_what_travels_arrives_once_through_a_cut_connection(postgres, emptied, a
 def test_a_server_that_starts_up_is_waited_for_when_a_store_is_opened(
     postgres, emptied, monkeypatch
 ):
-    monkeypatch.setattr("dlbricks_core.store.postgresql._SOON", ("refused", *_SOON))
+    monkeypatch.setattr("dlbricks_postgresql.database._SOON", ("refused", *_SOON))
     url = emptied()
     postgres.stop()
     back = threading.Timer(0.2, postgres.start)
     back.start()
     with pytest.warns(UserWarning, match="trying again"), ResultStore.open(url) as store:
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0
     back.join()
 
 
@@ -290,7 +293,7 @@ def test_a_server_that_falls_while_a_store_is_opened_is_waited_for(postgres, emp
     url, wire = emptied(), Falling(postgres, after=True)
     through = url.replace(f":{postgres.port}/", f":{wire.port}/")
     with pytest.warns(UserWarning, match="trying again"), ResultStore.open(through) as store:
-        assert store.info().measurements == 0
+        assert info(store).measurements == 0
     wire.close()
 
 
@@ -326,7 +329,7 @@ def test_a_writer_that_stands_still_locks_nobody_out(emptied, monkeypatch):
     monkeypatch.setattr("dlbricks_core.store.database.BUSY_SECONDS", 0.2)
     url = emptied()
     with ResultStore.open(url) as store:
-        with pytest.raises(ServerLostError), store._writing():
+        with pytest.raises(ServerLostError), store.writing():
             time.sleep(0.5)
         with ResultStore.open(url) as other:
             other.record_failure(KEY, "ill")
@@ -338,11 +341,11 @@ def test_what_is_read_is_of_one_moment(store):
     from dlbricks_core.store.schema import measurements
 
     count = select(func.count()).select_from(measurements)
-    with ResultStore.open(place_of(store)) as other, other._reading() as connection:
+    with ResultStore.open(place_of(store)) as other, other.reading() as connection:
         assert connection.scalar(count) == 0
         store.record_failure(KEY, "ill")
         assert connection.scalar(count) == 0
-    assert store.info().measurements == 1
+    assert info(store).measurements == 1
 
 
 def place_of(store):
@@ -370,7 +373,7 @@ def test_a_store_may_have_a_schema_of_its_own_in_a_database_of_others(postgres, 
     postgres.execute("CREATE SCHEMA bricks", of=url)
     with ResultStore.open(f"{url}?options=-csearch_path%3Dbricks") as store:
         store.add_samples(KEY, Observation("s", 0, (1.5,)))
-        assert store.info().size > 0
+        assert info(store).size > 0
     assert postgres.execute("SELECT count(*) FROM bricks.observations", of=url) == [(1,)]
     with pytest.raises(StoreError, match="another program"):
         ResultStore.open(url)
@@ -399,7 +402,7 @@ def test_names_that_a_server_cannot_hold_become_escapes(store):
 def test_a_failure_that_an_earlier_file_tells_with_nul_arrives_as_escapes(store):
     failed = Measurement(KEY, failure="cannot read a\0b")
     for _ in range(2):
-        store.merge([LATENCY, failed])
+        merge(store, [LATENCY, failed])
         assert store.get([KEY])[KEY].failure == "cannot read a\\x00b"
 
 
@@ -411,3 +414,9 @@ def test_an_idle_store_says_nothing_of_a_restart(postgres, emptied):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert store.get([KEY])[KEY].failure == "ill"
+
+
+def test_rows_come_by_their_bytes_whatever_the_language_of_a_server():
+    query = select(systems.c.fingerprint).order_by(Bytewise(systems.c.fingerprint))
+    on_server = str(query.compile(dialect=postgresql.dialect()))
+    assert on_server.endswith('ORDER BY systems.fingerprint COLLATE "C"')

@@ -2,6 +2,7 @@ import dataclasses
 from datetime import UTC, datetime
 
 import pytest
+from dlbricks_records.contents import info, merge
 
 from dlbricks_core.commands.options.spelling import option_of
 from dlbricks_core.errors import StoreError
@@ -83,7 +84,7 @@ def test_a_quantity_in_another_unit_is_refused(store):
         lambda: store.add_samples(seconds, Observation("s", 1, (1.0,))),
         lambda: store.record_failure(seconds, "ill"),
         lambda: store.get([seconds]),
-        lambda: store.merge([Measurement(seconds, (), (Observation("s", 1, (1.0,)),))]),
+        lambda: merge(store, [Measurement(seconds, (), (Observation("s", 1, (1.0,)),))]),
     ):
         with pytest.raises(StoreError, match="latency in ms, and not in s"):
             use()
@@ -110,7 +111,7 @@ def test_a_rewritten_graph_comes_back_and_takes_little_room(store):
     store.keep_rewrite("net", KEY.setup, "sys", b"first answer")
     store.keep_rewrite("net", KEY.setup, "sys", graph)
     assert store.rewrite("net", KEY.setup, "sys") == graph
-    assert store.info().size < len(graph)
+    assert info(store).size < len(graph)
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
@@ -133,7 +134,7 @@ def test_every_field_of_the_key_is_part_of_the_identity():
 @pytest.mark.long
 def test_many_keys_are_found_in_few_queries(store):
     count = 1200
-    store.merge([])
+    merge(store, [])
     store.add_all(
         (numbered(number), Observation("s", 0, (number + 1.0,)), ())
         for number in range(0, count, 2)
@@ -167,7 +168,7 @@ def test_the_very_same_observation_counts_once(store):
     store.add_samples(numbered(1), taken)
     store.add_all([(KEY, taken, ())], instead_of=[KEY])
     assert store.get([KEY])[KEY].observations == (taken,)
-    assert store.info().observations == 2
+    assert info(store).observations == 2
 
 
 def test_a_failure_keeps_the_samples_before_it(store):
@@ -179,7 +180,7 @@ def test_a_failure_keeps_the_samples_before_it(store):
     assert found[KEY].values == (1.0,)
     assert found[numbered(1)].failure == "timeout after 5 s"
     assert found[numbered(1)].layers == ("Loop",)
-    assert store.info().failures == 2
+    assert info(store).failures == 2
 
 
 def test_what_a_backend_does_not_support_is_told_from_other_failures(store):
@@ -226,7 +227,7 @@ def test_new_samples_take_the_place_of_older_ones_at_once(store):
         numbered(0): (3.0,), numbered(2): (1.0,)
     }  # fmt: skip
     assert found[numbered(0)].failure is None
-    assert store.info().observations == 2
+    assert info(store).observations == 2
 
 
 def test_samples_that_cannot_be_added_replace_nothing(store):
@@ -257,10 +258,10 @@ def test_the_newest_facts_about_a_system_count(store):
 def test_info_counts_measurements_observations_and_failures(store):
     store.add_samples(KEY, Observation("s", 0, (1.0,)))
     store.add_samples(KEY, Observation("s", 1, (1.0,)))
-    info = store.info()
-    assert (info.measurements, info.observations, info.failures, info.systems) == (1, 2, 0, 0)
-    assert info.size > 0
-    assert info.location == str(store.place)
+    found = info(store)
+    assert (found.measurements, found.observations, found.failures, found.systems) == (1, 2, 0, 0)
+    assert found.size > 0
+    assert found.location == str(store.place)
 
 
 def test_locations_are_paths_urls_or_the_data_folder(tmp_path, monkeypatch):

@@ -16,13 +16,13 @@ from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.given import open_request
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
+from dlbricks_core.commands.options.results_files import read_results
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.assemble import joined
 from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.results_files import read_results
 from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.facts.workload import PHASES

@@ -13,7 +13,7 @@ import click
 
 from dlbricks_core.backends import Backend, BackendOption
 from dlbricks_core.backends.base import declared_options
-from dlbricks_core.commands import Command, SizesOptions
+from dlbricks_core.commands import Command, ResultsReader, SizesOptions
 from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
@@ -29,6 +29,7 @@ from dlbricks_core.predict import Predictor
 from dlbricks_core.report import Column, ResultPage
 from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, plain
 from dlbricks_core.report.tables import Console, lines, styled, table
+from dlbricks_core.store import DatabaseKind
 
 
 class ListModelsData(WrittenData):
@@ -99,6 +100,8 @@ _BASES: dict[str, type] = {
     "column": Column,
     "page": ResultPage,
     "sizes": SizesOptions,
+    "database": DatabaseKind,
+    "results": ResultsReader,
 }
 
 

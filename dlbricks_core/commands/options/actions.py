@@ -12,10 +12,10 @@ from click.shell_completion import CompletionItem
 
 from dlbricks_core.commands.command import (
     DISTRIBUTIONS,
-    NEEDED,
     Action,
     Command,
     added_actions,
+    folders_to_install,
     imported,
     loaded,
 )
@@ -62,7 +62,7 @@ def refuse_missing(name: str) -> None:
     folder = distribution.removeprefix("dlbricks-")
     raise DLBricksError(
         f"'dlbricks {name.replace('.', ' ')}' comes with {distribution}, which is not installed",
-        hint=clone_install(*(f"plugins/{each}" for each in (*NEEDED.get(folder, ()), folder))),
+        hint=clone_install(*(f"plugins/{each}" for each in folders_to_install(folder))),
     )
 
 

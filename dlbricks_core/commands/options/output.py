@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -121,8 +121,9 @@ def _inputs(values: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
             yield f"the model {model}", Path(model)
     for name in _READ:
         found = values.get(name) or ()
-        for path in (found,) if isinstance(found, Path) else found:
-            if str(path) != "-":
+        for path in found if isinstance(found, Sequence) else (found,):
+            # An argument of the same name may be something else, such as a date.
+            if isinstance(path, Path) and str(path) != "-":
                 yield f"the file {path}", path
     if (bricks := values.get("bricks")) is not None:
         with suppress(OSError):

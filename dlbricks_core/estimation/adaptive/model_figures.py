@@ -12,12 +12,12 @@ from dlbricks_core.bricks import CutModel
 from dlbricks_core.compose.options import LEARNED_COMPOSER, find_composer
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.drift import scatter_within
-from dlbricks_core.estimation.adaptive.unknown import Unknown
+from dlbricks_core.estimation.adaptive.unknown import Ran, Unknown
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
-from dlbricks_core.estimation.assemble import Assembly
+from dlbricks_core.estimation.assemble import Assembly, apart_of
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.facts import Question
-from dlbricks_core.figures.figure import Figure, InPlace
+from dlbricks_core.figures.figure import Figure, InPlace, Measured
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.footprint import gigabytes
@@ -250,9 +250,11 @@ class ModelFigures:
         large = {s for cut in other if self.figure(cut, without) is None for s in cut.counts}
         small = [s for s in missing if s not in large]
         rest = [s for s in missing if s in large]
-        ran = {s: each.whole.signature for each in self.cuts for s in each.counts
-               if each.whole.signature in self.runs.figures}  # fmt: skip
-        return {**figures, **self.unknown.figures(rest, shown, ran, small)}
+        wholes = self.runs.figures
+        ran = {s: Ran(whole, _session_of(wholes[whole])) for each in self.cuts
+               if (whole := each.whole.signature) in wholes for s in each.counts}  # fmt: skip
+        apart = apart_of(self.runs.warned_ledger, self.request.hot)
+        return {**figures, **self.unknown.figures(rest, shown, ran, small, apart)}
 
     def _named(self, cutting: Cutting, figures: Mapping[str, Figure]) -> Ledger:
         """The ledger with a reason for each model that was not run."""
@@ -263,6 +265,11 @@ class ModelFigures:
                 keys = [self.runs.key(cut), *(self.request.hot.key(s, "brick") for s in parts)]
                 reasons = {**dict.fromkeys(keys, reason), **reasons}
         return self.runs.warned_ledger.failing(reasons)
+
+
+def _session_of(figure: Measured) -> str:
+    """Identifiers of the sessions in which a model ran."""
+    return ",".join(dict.fromkeys(session for session, _ in figure.rounds))
 
 
 @dataclass

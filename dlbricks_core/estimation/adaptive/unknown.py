@@ -27,6 +27,10 @@ _FEW = 5.0
 the factor of all kinds, and of that one beside the predictions of a system's own data. Bricks of
 one model share its errors, so that many of them tell no more than the model."""
 
+_BETWEEN_MODELS = 0.15
+"""Standard deviation of the logarithm of a model's factor from one model to another, where a
+system's own data predict (benchmarks/predictor/judged.csv, families left out)."""
+
 _LEAST_SPREAD = 0.1
 """Minimum standard deviation of the logarithm of a prediction's error, even if predictions fit the
 bricks of running models well."""
@@ -34,6 +38,18 @@ bricks of running models well."""
 _NEARLY_ALL, _MOST_TELLING = 0.95, 150
 """Share of the time of what ran in the bricks that predictions of an unknown system rest on, and
 maximum number of these bricks."""
+
+
+class Ran(NamedTuple):
+    """A run that showed a brick.
+
+    Attributes:
+        model: Signature of the model.
+        session: When the model ran. Models of one session share the speed that the machine had.
+    """
+
+    model: str
+    session: str = ""
 
 
 @dataclass
@@ -85,22 +101,29 @@ class Unknown:
         self,
         signatures: Collection[str],
         seen: Mapping[str, InPlace],
-        ran: Mapping[str, str],
+        ran: Mapping[str, Ran],
         small: Collection[str] = (),
+        apart: float = 0.0,
     ) -> Mapping[str, Predicted]:
         """Figures of bricks by signature.
 
         Args:
             signatures: Signatures of the bricks.
             seen: Figures of bricks inside of running models, by signature.
-            ran: Signature of a running model with each of these bricks, if it is known.
+            ran: Run that showed each of these bricks, if it is known.
             small: Signatures of further bricks for which rough figures suffice.
+            apart: Standard deviation of the relative difference of a latency from one hour to
+                another.
         """
         rough = by_size(small, self.costs, self.bricks, seen, ran)
-        return {**rough, **self._predictions(signatures, seen, ran)} if signatures else rough
+        return {**rough, **self._predictions(signatures, seen, ran, apart)} if signatures else rough
 
     def _predictions(
-        self, signatures: Collection[str], seen: Mapping[str, InPlace], ran: Mapping[str, str]
+        self,
+        signatures: Collection[str],
+        seen: Mapping[str, InPlace],
+        ran: Mapping[str, Ran],
+        apart: float,
     ) -> Mapping[str, Predicted]:
         if seen and not self._is_surveyed:
             return self._resting_on(seen, signatures)
@@ -117,10 +140,12 @@ class Unknown:
         kinds = {s: kind_of(self.bricks[s]) for s in {*compared, *found}}
         ratios = _Ratios.of(
             (
-                _SeenBrick(kinds[s], ran.get(s, ""), shown.value, predicted.own)
+                _SeenBrick(kinds[s], ran.get(s, _UNKNOWN_RUN), shown.value, predicted.own)
                 for s, (predicted, shown) in compared.items()
             ),
             before=_FEW,
+            # Two hours differ by twice the variance by which each differs from the mean.
+            shared=(apart / _BETWEEN_MODELS) ** 2 / 2,
         )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
 
@@ -168,7 +193,7 @@ def by_size(
     costs: Mapping[str, float],
     bricks: Mapping[str, Brick],
     seen: Mapping[str, InPlace],
-    ran: Mapping[str, str],
+    ran: Mapping[str, Ran],
 ) -> Mapping[str, Predicted]:
     """Figures of bricks from sizes alone, corrected by running bricks of the same kind.
 
@@ -179,11 +204,13 @@ def by_size(
         costs: Rough cost of each brick, by signature.
         bricks: The bricks by signature.
         seen: Figures of bricks inside of running models, by signature.
-        ran: Signature of a running model with each of these bricks, if it is known.
+        ran: Run that showed each of these bricks, if it is known.
     """
     also = [s for s in seen if s in bricks and costs.get(s)]
     kinds = {s: kind_of(bricks[s]) for s in {*signatures, *also}}
-    ratios = _Ratios.of(_SeenBrick(kinds[s], ran.get(s, ""), seen[s].value, costs[s]) for s in also)
+    ratios = _Ratios.of(
+        _SeenBrick(kinds[s], ran.get(s, _UNKNOWN_RUN), seen[s].value, costs[s]) for s in also
+    )
     spread = max(ratios.spread or 0.0, _LEAST_ROUGH)
     found = {}
     for signature in signatures:
@@ -201,6 +228,9 @@ def kind_of(brick: Brick) -> str:
 _LEAST_ROUGH = 0.4
 """Least standard deviation of the logarithm of a rough figure's error."""
 
+_UNKNOWN_RUN = Ran("")
+"""Run of bricks of which no run is known."""
+
 _HEAVY = frozenset(
     {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "Attention", "Einsum"}
 )
@@ -211,13 +241,13 @@ class _SeenBrick(NamedTuple):
 
     Attributes:
         kind: Its kind.
-        model: Model in which it ran.
+        run: The run that showed it.
         value: Its latency.
         expected: What was expected of it.
     """
 
     kind: str
-    model: str
+    run: Ran
     value: float
     expected: float
 
@@ -233,50 +263,84 @@ class _Ratios:
         mean: Logarithm of the factor over all kinds.
         of_kinds: Logarithm of the factor of each kind.
         spread: Standard deviation of the remaining error, by the median; ``None`` for few bricks.
+        models: Number of equal models without a shared error that would determine it as well.
     """
 
     mean: float
     of_kinds: Mapping[str, float]
     spread: float | None
+    models: float
 
     @classmethod
-    def of(cls, seen: Iterable[_SeenBrick], before: float = 0.0) -> Self:
+    def of(cls, seen: Iterable[_SeenBrick], before: float = 0.0, shared: float = 0.0) -> Self:
         """Factors from bricks that were seen.
+
+        The speed that the machine had in a session stays with the models that ran: the factor of
+        all kinds follows only as far as models of several sessions agree, and factors of kinds are
+        relative to what ran.
 
         Args:
             seen: The bricks.
             before: Number of models that would tell as much about the factor over all kinds as was
                 known before, which is a factor of 1.
+            shared: Variance of the error that models of one session share, relative to the variance
+                from one model to another.
         """
         every = [each for each in seen if each.value > 0 and each.expected > 0]
         kinds: dict[str, list[_SeenBrick]] = {}
         for each in every:
             kinds.setdefault(each.kind, []).append(each)
-        mean = _shrunk(every, 0.0, before) if every else 0.0
-        means = {kind: _shrunk(found, mean, _FEW) for kind, found in kinds.items()}
+        ran = _Shift.by(every, shared)
+        mean = ran.shrunk(0.0, before)
+        moved = mean - ran.mean
+        means = {
+            kind: moved + _Shift.by(found).shrunk(ran.mean, _FEW) for kind, found in kinds.items()
+        }
         left = np.array([abs(_log_ratio([each]) - means[each.kind]) for each in every])
         weights = np.array([each.expected for each in every])
         spread = _NORMAL_MAD * _median(left, weights) if len(every) > _FEW else None
-        return cls(mean, means, spread)
+        return cls(mean, means, spread, ran.models)
 
     def factor(self, kind: str) -> float:
         """Factor of a kind; the factor of all kinds if no brick of the kind ran."""
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
 
 
-def _shrunk(seen: Sequence[_SeenBrick], towards: float, weight: float) -> float:
-    """Mean over models of the logarithm of their ratio, and of a value with the weight of models.
+class _Shift(NamedTuple):
+    """Shift of latencies that several models show together.
 
-    Models count by what is expected of their bricks.
+    Attributes:
+        mean: Mean over models of the logarithm of their ratio. Models count by what is expected of
+            their bricks.
+        models: Number of equal models without a shared error that would determine it as well.
     """
-    models: dict[str, list[_SeenBrick]] = {}
-    for each in seen:
-        models.setdefault(each.model, []).append(each)
-    ratios = np.array([_log_ratio(bricks) for bricks in models.values()])
-    expected = np.array([sum(each.expected for each in bricks) for bricks in models.values()])
-    count = expected.sum() ** 2 / (expected**2).sum()  # of equal models that tell as much
-    mean = np.average(ratios, weights=expected)
-    return float((count * mean + weight * towards) / (count + weight))
+
+    mean: float
+    models: float
+
+    @classmethod
+    def by(cls, seen: Iterable[_SeenBrick], shared: float = 0.0) -> Self:
+        """Shift that the models of some bricks show; arguments as for :meth:`_Ratios.of`."""
+        sessions: dict[str, dict[str, list[_SeenBrick]]] = {}
+        for each in seen:
+            models = sessions.setdefault(each.run.session, {})
+            models.setdefault(each.run.model, []).append(each)
+        found = [cls._of_session(models.values(), shared) for models in sessions.values()]
+        total = sum(each.models for each in found)
+        mean = sum(each.models * each.mean for each in found) / total if found else 0.0
+        return cls(mean, total)
+
+    @classmethod
+    def _of_session(cls, models: Collection[Sequence[_SeenBrick]], shared: float) -> Self:
+        ratios = np.array([_log_ratio(bricks) for bricks in models])
+        expected = np.array([sum(each.expected for each in bricks) for bricks in models])
+        count = float(expected.sum() ** 2 / (expected**2).sum())
+        return cls(float(np.average(ratios, weights=expected)), count / (1 + count * shared))
+
+    def shrunk(self, towards: float, weight: float) -> float:
+        """The mean, with another value that has the weight of a number of models."""
+        total = self.models + weight
+        return (self.models * self.mean + weight * towards) / total if total else towards
 
 
 def _log_ratio(seen: Sequence[_SeenBrick]) -> float:
@@ -302,8 +366,11 @@ def _corrected(ratios: _Ratios, kind: str, predicted: Predicted) -> Predicted:
     own: FloatArray = np.maximum(predicted.draws - predicted.overhead, 0.0)
     if ratios.spread is not None:
         logs = np.log(np.maximum(own, 1e-9))
-        wanted = max(ratios.spread, _LEAST_SPREAD)
-        scale = min(wanted / max(float(logs.std()), 1e-9), 1.0)
+        before, seen = max(float(logs.std()), 1e-9), max(ratios.spread, _LEAST_SPREAD)
+        # Few models tell as little about errors as about factors.
+        share = ratios.models / (ratios.models + _FEW)
+        wanted = math.sqrt(share * seen**2 + (1 - share) * before**2)
+        scale = min(wanted / before, 1.0)
         own = np.exp(logs.mean() + (logs - logs.mean()) * scale)
     shared = predicted.discrepancy
     common = min(shared.predicted, _LEAST_SPREAD)

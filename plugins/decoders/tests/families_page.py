@@ -23,20 +23,23 @@ HEAD = "| what some or all of its blocks have | `model_type` |"
 TRAITS: Mapping[str, Callable[[Block], object]] = {
     "an encoder": lambda block: block.cross,
     "state spaces": lambda block: block.state_space or block.selective,
+    "linear recurrences": lambda block: block.recurrence,
     "linear attention": lambda block: block.delta or block.lightning,
     "short convolutions": lambda block: block.convolution,
     "latent attention": lambda block: block.attention and block.attention.latent,
     "chosen tokens": lambda block: (
         block.attention and block.attention.latent and block.attention.latent.indexer
     ),
-    "experts": lambda block: block.beside or (block.feed_forward and block.feed_forward.experts),
+    "experts": lambda block: (
+        block.beside or block.shortcut or (block.feed_forward and block.feed_forward.experts)
+    ),
     "shared experts": lambda block: _shared(block),
     "windows or chunks": lambda block: (
         block.attention and (block.attention.window or block.attention.chunk)
     ),
     "gated attention": lambda block: block.attention and block.attention.gate,
     "borrowed keys and values": lambda block: block.attention and block.attention.borrowed,
-    "several states of a token": lambda block: block.altup,
+    "several states of a token": lambda block: block.altup or block.streams,
     "sinks": lambda block: block.attention and block.attention.sinks,
     "scores by distance (ALiBi)": lambda block: block.attention and block.attention.alibi,
     "queries that grow with the position": lambda block: (

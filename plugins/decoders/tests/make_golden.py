@@ -7,6 +7,7 @@ those of a formula (golden_weights.py).
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -119,7 +120,7 @@ BESIDE = [
 CONSTANT = ("alpha_p", "alpha_n", "e_score_correction_bias", "expert_bias")
 """Parameters without a weight here: coefficients of an activation, zeros that choose experts."""
 
-LESS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron",
+LESS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron", "recurrent_gemma",
             "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # fmt: skip
 """Families whose files hold the factor of a norm minus 1."""
 
@@ -156,7 +157,41 @@ OLMO_HYBRID = [
     (r"\blinear_attn\.o_norm\b", "linear_attn.norm"),
     (r"\blinear_attn\.o_proj\b", "linear_attn.out_proj"),
 ]
-APART = {"dbrx": DBRX, "olmo_hybrid": OLMO_HYBRID}
+
+
+def _of_both(found: re.Match[str]) -> str:
+    """Name of a part of one of the two blocks that are a layer of LongCat Flash."""
+    layer, part, which = found.groups()
+    return f"layers.{2 * int(layer) + int(which)}.{part.replace('mlps', 'mlp')}"
+
+
+def _across(found: re.Match[str]) -> str:
+    """Name of a part of the experts of such a layer."""
+    part = found[2].replace("router.classifier", "gate")
+    return f"layers.{2 * int(found[1])}.shortcut.{part}"
+
+
+LONGCAT = [
+    (r"\blayers\.(\d)\.mlp\.(experts|router\.classifier)\b", _across),
+    (
+        r"\blayers\.(\d)\.(self_attn|mlps|input_layernorm|post_attention_layernorm)\.(\d)\b",
+        _of_both,
+    ),
+]
+GRIFFIN = [
+    (r"\btemporal_block\.([qkvo])_proj\b", r"self_attn.\1_proj"),
+    (r"\btemporal_block\b", "recurrent"),
+    (r"\btemporal_pre_norm\b", "input_layernorm"),
+    (r"\bchannel_pre_norm\b", "post_attention_layernorm"),
+    (r"\bmlp_block\b", "mlp"),
+    (r"\bfinal_norm\b", "norm"),
+]
+APART = {
+    "recurrent_gemma": GRIFFIN,
+    "dbrx": DBRX,
+    "olmo_hybrid": OLMO_HYBRID,
+    "longcat_flash": LONGCAT,
+}
 """Further rules of families, which come first."""
 
 
@@ -229,8 +264,11 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
         if ".experts." in name and ".gate." not in name:
             stem, part = name.rsplit(".", 1)
             part = part.removesuffix("_bias") + (".bias" if part.endswith("_bias") else ".weight")
-            count = config["ffn_config"]["moe_num_experts"] if family == "dbrx" else len(parameter)
-            data = np.stack([values(f"{stem}.{i}.{part}") for i in range(count)])
+            # LongCat Flash keeps weights of experts that compute nothing, too.
+            names = itertools.takewhile(
+                shapes.__contains__, (f"{stem}.{i}.{part}" for i in itertools.count())
+            )
+            data = np.stack([*map(values, names)])
             if family == "dbrx":  # rows of all experts in one matrix, each a hidden element wide
                 data = data.transpose(0, 2, 1) if "down_proj" not in part else data
                 data = data.reshape(parameter.shape)
@@ -243,7 +281,7 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
             as_is = embeds or kept or family in ("gpt2", "openai-gpt")
             if data.ndim == 2 and not as_is:
                 data = data.T
-            data = data.reshape(parameter.shape) if name.endswith("sinks") else data
+            data = data.reshape(parameter.shape) if name.endswith(("sinks", "_bias")) else data
             if family in LESS_ONE and name.endswith("norm.weight") and "linear_attn" not in name:
                 data = data - 1.0
         with torch.no_grad():

@@ -23,7 +23,17 @@ def raw(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["gemma3n_text", "gemma4_text", "gemma4_experts", "falcon_h1", "jamba", "umt5", "whisper"],
+    [
+        "gemma3n_text",
+        "gemma4_text",
+        "gemma4_experts",
+        "falcon_h1",
+        "jamba",
+        "umt5",
+        "whisper",
+        "longcat_flash",
+        "hy_v4",
+    ],
 )
 def test_the_number_of_parameters_is_that_of_the_built_model(name):
     config = json.loads((HERE / f"configurations/{name}.json").read_text())
@@ -37,7 +47,8 @@ def test_the_number_of_parameters_is_that_of_the_built_model(name):
 @pytest.mark.parametrize(
     ("name", "dims"),
     [("mamba", {"sequence": 7}), ("gemma4_text", PROMPT), ("gemma3n_text", PROMPT),
-     ("t5", ENCODED), ("deepseek_v3", PROMPT)],
+     ("t5", ENCODED), ("deepseek_v3", PROMPT),
+     ("longcat_flash", PROMPT), ("hy_v4", PROMPT)],
 )  # fmt: skip
 def test_layers_have_names_of_their_own(name, dims):
     model = normalize(raw(name), batch=1, dims=dims)
@@ -59,3 +70,11 @@ def test_blocks_that_borrow_all_keys_compute_the_last_token_alone():
     rows = {layer.outputs[0]: model.tensors[layer.outputs[0]].shape for layer in model.layers}
     assert rows["layers.3.self_attn"] == (1, 7, 64)
     assert rows["layers.5.self_attn"] == (1, 1, 64)
+
+
+def test_functions_are_in_the_operators_of_transformers():
+    ops = {name: Counter(layer.op for layer in raw(name).layers if ".0.mlp.act" in layer.outputs[0])
+           for name in ("gpt2", "bloom", "gemma")}  # fmt: skip
+    assert ops["gpt2"] == {"Mul": 4, "Add": 2, "Pow": 1, "Tanh": 1}
+    assert ops["bloom"] == {"Mul": 6, "Add": 2, "Tanh": 1}
+    assert ops["gemma"] == {"Gelu": 1}

@@ -23,8 +23,8 @@ HERE = Path(__file__).parent
 CONFIGURATIONS = sorted((HERE / "configurations").glob("*.json"), key=lambda path: path.stem)
 GOLDEN = np.load(HERE / "golden.npz")
 PROMPT = 7
-SEPARATED = ("axk1", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lite", "mistral4",
-             "sarvam_mla", "youtu")  # fmt: skip
+SEPARATED = ("axk1", "deepseek_v3", "deepseek_v32", "glm_moe_dsa", "glm4_moe_lite", "longcat_flash",
+             "mistral4", "sarvam_mla", "youtu")  # fmt: skip
 """Configurations with rotated pairs that transformers separates in the cache."""
 
 

@@ -16,7 +16,7 @@ from dlbricks_mxnet.check import unsupported
 from dlbricks_mxnet.lowering import LOWERINGS
 from dlbricks_mxnet.timer import MxnetTimer
 from dlbricks_testing.operators import operators_with_layers
-from onnx import numpy_helper
+from onnx import defs, numpy_helper
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import UnsupportedError
@@ -204,3 +204,22 @@ def test_every_operator_of_onnx_is_lowered_or_lacked():
     of_onnx = operators_with_layers() - defined
     assert of_onnx - LOWERINGS.keys() == {each for each in lacks if "." not in each}
     assert not any(operator.startswith("ai.onnx.ml.") for operator in LOWERINGS)
+
+
+def test_types_without_a_lowering_are_named():
+    traits, every = MxnetBackend.traits, frozenset().union(*(e.types for e in LOWERINGS.values()))
+    assert traits.types == every
+    for dtype in every:
+        assert traits.lacks_of_type.get(dtype, frozenset()) == {
+            name
+            for name in operators_with_layers() & LOWERINGS.keys()
+            if dtype not in LOWERINGS[name].types and dtype in _allowed(name)
+        }
+
+
+def _allowed(operator: str) -> frozenset[str]:
+    """Element types that ONNX allows for an operator's first input."""
+    schema = defs.get_schema(operator)
+    names = {each.removeprefix("tensor(").removesuffix(")") for each in schema.inputs[0].types}
+    usual = {"float": "float32", "double": "float64"}
+    return frozenset(usual.get(each, each) for each in names)

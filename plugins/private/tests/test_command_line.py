@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dlbricks_records.contents import export_measurements, merge, read_records
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.facts import Measurement
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import export_measurements, read_records
 
 jsonschema = pytest.importorskip("jsonschema")
 pytest.importorskip("onnxruntime")
@@ -121,7 +121,7 @@ def true_alone(path, true, target):
     measurements = [each for each in records if isinstance(each, Measurement)]
     kept = [each for each in measurements if each.question.subject.signature in true]
     with ResultStore.open(target.with_suffix(".db")) as some:
-        some.merge([each for each in records if not isinstance(each, Measurement)] + kept)
+        merge(some, [each for each in records if not isinstance(each, Measurement)] + kept)
         export_measurements(some, target)
     return len(measurements), len(kept)
 

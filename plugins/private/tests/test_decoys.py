@@ -209,6 +209,7 @@ def test_a_key_is_never_overwritten(tmp_path):
         lambda text: "{}",
         lambda text: text.replace('"structure": "', '"structure": "A'),
         lambda text: text.replace('"granularity": 2', '"granularity": 1'),
+        lambda text: text.replace('"granularity": 2', '"granularity": Infinity'),
         lambda text: text.replace('"split": "chain"', '"split": "magic"'),
         lambda text: text.replace('"schema_version": 1', '"schema_version": 99'),
     ],
@@ -223,6 +224,14 @@ def test_a_damaged_key_is_refused_in_one_line(tmp_path, damage):
         read_key(path)
     assert "\n" not in found.value.message
     assert found.value.hint
+
+
+def test_a_key_is_refused_by_the_number_of_its_values(tmp_path, monkeypatch):
+    monkeypatch.setenv("DLBRICKS_MOST_JSON_VALUES", "1000")
+    path = tmp_path / "key.json"
+    path.write_text("[" + "[]," * 30_000 + "[]]")
+    with pytest.raises(DLBricksError, match="DLBRICKS_MOST_JSON_VALUES"):
+        read_key(path)
 
 
 @pytest.mark.timeout(20)

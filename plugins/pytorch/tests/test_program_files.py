@@ -9,6 +9,7 @@ import pickle
 import re
 import struct
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -333,6 +334,24 @@ def test_archive_that_unpacks_to_many_times_its_size_is_refused(entries, tmp_pat
         target.writestr(f"net/{PROGRAM}", b" " * 2_000_000)
     assert path.stat().st_size < 10_000
     refused(path, PROGRAM, "2 MB", "limit")
+
+
+def test_an_entry_unpacks_to_no_more_than_it_declares(tmp_path):
+    path = tmp_path / "a.pt2"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a/large", bytes(200 << 20))
+        (entry,) = file.infolist()
+    size = struct.pack("<I", entry.file_size)
+    path.write_bytes(path.read_bytes().replace(size, struct.pack("<I", 100)))
+    with archive.Archive(path) as opened:
+        tracemalloc.start()
+        try:
+            with pytest.raises(ModelError, match="is damaged"):
+                opened.read("large", 1000)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 20 << 20
 
 
 def test_small_weights_are_bounded_together(entries, tmp_path, monkeypatch):

@@ -2,9 +2,13 @@
 
 import pytest
 import torch
-from dlbricks_pytorch.lowering.attention import both_halves, rotate, rotate_halves
+from dlbricks_pytorch.lowering import lower
+from dlbricks_pytorch.lowering.attention import both_halves, rotate_first
 from dlbricks_pytorch.lowering.normalization import rms_norm
 from torch.profiler import ProfilerActivity, profile
+
+from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
+from dlbricks_core.values import materialize
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -24,11 +28,31 @@ def test_rms_norm_is_torchs_an_operator_at_a_time(dtype):
     assert "aten::_fused_rms_norm" not in names
 
 
-def test_halves_are_rotated_as_pairs_are():
+@pytest.mark.parametrize("size", [16, 24])
+def test_pairs_of_both_halves_are_rotated(size):
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(1, 5, 4, 16, generator=generator)
+    x = torch.randn(1, 5, 4, size, generator=generator)
     angles = torch.randn(1, 5, 8, generator=generator)
-    cos, sin = angles.cos(), angles.sin()
-    wanted = rotate(x, cos.unsqueeze(2), sin.unsqueeze(2), 16, interleaved=False)
-    found = rotate_halves(x, both_halves(cos, 2), both_halves(sin, 2))
-    torch.testing.assert_close(found, wanted)
+    pairs = torch.view_as_complex(torch.stack((x[..., :8], x[..., 8:16]), -1))
+    turned = pairs * torch.polar(torch.ones(1, 5, 1, 8), angles.unsqueeze(2))
+    wanted = torch.cat((turned.real, turned.imag, x[..., 16:]), -1)
+    cos, sin = (both_halves(angles.cos(), 2), both_halves(angles.sin(), 2))
+    torch.testing.assert_close(rotate_first(x, cos, sin), wanted)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "calls"), [(("y",), ["linear"]), (("a", "y"), ["linear", "add"])]
+)
+def test_a_bias_is_part_of_the_product_that_nothing_else_reads(outputs, calls):
+    layers = Layer("MatMul", ("x", "w"), ("a",)), Layer("Add", ("a", "b"), ("y",))
+    shapes = {"x": (2, 3, 8), "w": (8, 4), "b": (4,), "a": (2, 3, 4), "y": (2, 3, 4)}
+    specs = {name: TensorSpec("float32", shape) for name, shape in shapes.items()}
+    model = CanonicalModel("m", layers, ("x",), outputs, specs, frozenset({"w", "b"}))
+    network = materialize(model, 0)
+    module = lower(network)
+    nodes = [node for node in module.graph.nodes if node.op == "call_function"]
+    assert [node.target.__name__ for node in nodes] == calls
+    assert nodes[0].meta["layer"].op == "MatMul"
+    x = torch.from_numpy(network.inputs["x"])
+    wanted = network.inputs["x"] @ network.weights["w"] + network.weights["b"]
+    torch.testing.assert_close(module(x)[-1], torch.from_numpy(wanted))

@@ -15,7 +15,7 @@ from dlbricks_contrib.expand import DEFINITIONS
 from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.check import unsupported
 from dlbricks_pytorch.lowering import LOWERINGS, lower
-from dlbricks_pytorch.tensors import from_numpy, to_numpy
+from dlbricks_pytorch.tensors import TORCH_DTYPES, from_numpy, to_numpy
 from dlbricks_testing.operators import operators_with_layers
 from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.checker import ValidationError
@@ -211,3 +211,7 @@ def test_every_operator_of_onnx_is_lowered_or_lacked() -> None:
     of_onnx = operators_with_layers() - defined
     assert of_onnx - LOWERINGS.keys() == {each for each in lacks if "." not in each}
     assert not any(operator.startswith("ai.onnx.ml.") for operator in LOWERINGS)
+
+
+def test_types_of_torch_are_named() -> None:
+    assert PytorchBackend.traits.types == TORCH_DTYPES.keys()

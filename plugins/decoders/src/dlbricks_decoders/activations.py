@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from dlbricks_decoders.block_parts import Activation
@@ -17,17 +18,15 @@ def activated(graph: Graph, activation: Activation, x: str, at: str) -> str:
 
 
 def product(graph: Graph, activation: Activation, gate: str, up: str, at: str) -> str:
-    """The activated gate times the other projection; both are limited where there is a limit.
-
-    With a limit, 1 is added to the other projection (GPT-OSS, 2025).
-    """
+    """The activated gate times the other projection; both are limited where there is a limit."""
     if not activation.limit:
         y = activated(graph, activation, gate, f"{at}.act")
         return graph.add("Mul", y, up, out=f"{at}.product")
     low, high = graph.number(-activation.limit), graph.number(activation.limit)
     gate = graph.add("Min", gate, high, out=f"{at}.gate.limited")
     up = graph.add("Clip", up, low, high, out=f"{at}.up.limited")
-    up = graph.add("Add", up, graph.number(1.0), out=f"{at}.up.raised")
+    if activation.raised:
+        up = graph.add("Add", up, graph.number(1.0), out=f"{at}.up.raised")
     return graph.add(
         "Mul", up, activated(graph, activation, gate, f"{at}.act"), out=f"{at}.product"
     )
@@ -68,7 +67,38 @@ def _xielu(graph: Graph, activation: Activation, x: str, at: str) -> str:
     return graph.add("Add", y, line, out=at)
 
 
+def _new_gelu(graph: Graph, activation: Activation, x: str, at: str) -> str:
+    """GELU by tanh of a polynomial, as GPT-2's code writes it."""
+    half = graph.add("Mul", x, graph.number(0.5), out=f"{at}.half")
+    y = graph.add("Pow", x, graph.number(3.0), out=f"{at}.cube")
+    y = graph.add("Mul", y, graph.number(_CUBIC), out=f"{at}.cube.scaled")
+    y = graph.add("Add", x, y, out=f"{at}.polynomial")
+    y = graph.add("Mul", y, graph.number(_LINEAR), out=f"{at}.polynomial.scaled")
+    return _halved(graph, half, graph.add("Tanh", y, out=f"{at}.tanh"), at)
+
+
+def _fast_gelu(graph: Graph, activation: Activation, x: str, at: str) -> str:
+    """GELU by tanh of products, without a power, as Bloom's code writes it."""
+    half = graph.add("Mul", x, graph.number(0.5), out=f"{at}.half")
+    y = graph.add("Mul", x, graph.number(_CUBIC), out=f"{at}.curve")
+    y = graph.add("Mul", y, x, out=f"{at}.square")
+    y = graph.add("Add", y, graph.number(1.0), out=f"{at}.square.raised")
+    slope = graph.add("Mul", x, graph.number(_LINEAR), out=f"{at}.line")
+    y = graph.add("Mul", slope, y, out=f"{at}.polynomial")
+    return _halved(graph, half, graph.add("Tanh", y, out=f"{at}.tanh"), at)
+
+
+def _halved(graph: Graph, half: str, y: str, at: str) -> str:
+    y = graph.add("Add", y, graph.number(1.0), out=f"{at}.raised")
+    return graph.add("Mul", half, y, out=at)
+
+
+_CUBIC, _LINEAR = 0.044715, math.sqrt(2 / math.pi)
+"""Coefficients of the polynomial whose tanh approximates GELU."""
+
 _SEVERAL: Mapping[str, _Writer] = {
+    "NewGelu": _new_gelu,
+    "FastGelu": _fast_gelu,
     "SquaredRelu": _squared,
     "SharperSwish": _sharper_swish,
     "XIELU": _xielu,

@@ -9,6 +9,7 @@ from dlbricks_decoders.block_parts import (
     Attention,
     DeltaRule,
     FeedForward,
+    GatedRecurrence,
     Lightning,
     Norm,
     SelectiveScan,
@@ -73,6 +74,26 @@ class LayerEmbedding:
 
 
 @dataclass(frozen=True)
+class Streams:
+    """Several states of each token, which parts read and write together (Hyper-Connections, 2024).
+
+    A part reads a weighted sum of them, and its result is added to each with a factor. Weights and
+    factors are computed from all states.
+
+    Attributes:
+        count: Number of states.
+        epsilon: Number that is added to the states' mean square.
+        least: Number that is added to weights and factors.
+        most: Largest factor of a part's result.
+    """
+
+    count: int
+    epsilon: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
 class ReadSums:
     """Sums of a part's result and what the part read, after its normalization (MiniMax 01, 2025).
 
@@ -114,6 +135,7 @@ class Block:
         convolution: Convolution in place of attention.
         delta: Linear attention in place of attention.
         lightning: Linear attention with a fixed decay in place of attention.
+        recurrence: Linear recurrence with gates in place of attention.
         read_sums: Sums that begin with what parts read; ``None`` where they begin with what the
             normalizations read.
         beside: Experts beside the feed-forward part.
@@ -121,6 +143,9 @@ class Block:
             (LAuReL, Menghani et al., 2024); 0 without one.
         altup: Further states of each token.
         scaled: Whether the block's result has a learned factor.
+        shortcut: Experts that read what the feed-forward part reads, and whose result is added
+            after the next block (ScMoE, 2024).
+        streams: Several states of each token in place of one.
     """
 
     attention: Attention | None
@@ -143,11 +168,14 @@ class Block:
     convolution: ShortConvolution | None = None
     delta: DeltaRule | None = None
     lightning: Lightning | None = None
+    recurrence: GatedRecurrence | None = None
     read_sums: ReadSums | None = None
     beside: ExpertsBeside | None = None
     low_rank: int = 0
     altup: AltUp | None = None
     scaled: bool = False
+    shortcut: FeedForward | None = None
+    streams: Streams | None = None
 
 
 @dataclass(frozen=True)

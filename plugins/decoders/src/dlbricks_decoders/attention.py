@@ -318,17 +318,20 @@ class AttentionWriter:
             new = self._by_head(x, part.kv_heads, size, after.rpartition(".")[2])
             graph.add("Concat", before, new, out=after, axis=2)
         keys, values = (self._repeated(part, *each) for each in zip(present, sizes, strict=True))
-        keys = graph.add("Transpose", keys, out=f"{at}.keys", perm=(0, 1, 3, 2))
+        y = self._by_scores(part, query, keys, values, self.positions.added_mask(part.window))
+        y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))
+        return graph.add("Reshape", y, graph.integers(0, 0, width), out=at)
+
+    def _by_scores(self, part: Attention, query: str, keys: str, values: str, mask: str) -> str:
+        """The result of each head, through scores of all keys."""
+        graph, at = self.graph, self.at
+        keys = graph.add("Transpose", keys, out=f"{at}.keys.turned", perm=(0, 1, 3, 2))
         scores = graph.add("MatMul", query, keys, out=f"{at}.scores")
         scores = graph.add("Mul", scores, graph.number(part.scale), out=f"{at}.scaled_scores")
         if part.alibi:
             scores = graph.add("Add", scores, self.positions.alibi(part.heads), out=f"{at}.biased")
-        mask = self.positions.added_mask(part.window)
         scores = graph.add("Add", scores, mask, out=f"{at}.masked")
-        shares = self._shares(part, scores)
-        y = graph.add("MatMul", shares, values, out=f"{at}.by_head")
-        y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))
-        return graph.add("Reshape", y, graph.integers(0, 0, width), out=at)
+        return graph.add("MatMul", self._shares(part, scores), values, out=f"{at}.by_head")
 
     def _repeated(self, part: Attention, x: str, size: int) -> str:
         """Keys or values of the cache, once for each head of queries."""
@@ -368,6 +371,7 @@ class AttentionWriter:
         sizes = graph.integers(latent.state, latent.turned)
         state, key = graph.add_many("Split", both, sizes, out=(f"{at}.state", f"{at}.k"), axis=-1)
         state = normalized(graph, latent.norm, state, latent.state, f"{at}.kv_a_layernorm")
+        state = scaled(graph, state, latent.state_scale, f"{at}.state.scaled")
         one = replace(part, head_dim=latent.turned, rotary=latent.rotary)
         key = self._rotated(one, key, 1, "k")
         state = graph.add("Unsqueeze", state, graph.integers(1), out=f"{at}.state.head")
@@ -392,11 +396,14 @@ class AttentionWriter:
             self.positions.chosen = self._chosen(latent, latent.indexer, x, mask)
         if latent.indexer:
             mask = self.positions.chosen or mask
-        layer = Layer(
-            "Attention", (query, keys, values, mask),
-            (f"{at}.by_head",), {"scale": part.scale}, name=f"{at}.by_head",
-        )  # fmt: skip
-        (y,) = graph.append(layer)
+        if part.sinks:
+            y = self._by_scores(part, query, keys, values, mask)
+        else:
+            layer = Layer(
+                "Attention", (query, keys, values, mask),
+                (f"{at}.by_head",), {"scale": part.scale}, name=f"{at}.by_head",
+            )  # fmt: skip
+            (y,) = graph.append(layer)
         y = graph.add("Transpose", y, out=f"{at}.by_token", perm=(0, 2, 1, 3))
         return graph.add("Reshape", y, graph.integers(0, 0, part.heads * latent.value), out=at)
 
@@ -439,11 +446,18 @@ class AttentionWriter:
         return graph.add("Unsqueeze", both, graph.integers(1), out=f"{at}.mask")
 
     def _partly_turned(self, latent: Latent, indexer: Indexer, x: str, at: str) -> str:
-        """Queries or keys, ``[batch, heads, sequence, size]``, whose first part is rotated."""
+        """Queries or keys, ``[batch, heads, sequence, size]``, of which a part is rotated."""
         cos, sin = self.positions.angles(latent.rotary)
-        return self.graph.add("RotaryEmbedding", x, cos, sin, out=f"{at}.turned",
-                              interleaved=int(indexer.interleaved),
-                              rotary_embedding_dim=latent.turned)  # fmt: skip
+        graph, turned = self.graph, latent.turned
+        if not indexer.last:
+            return graph.add("RotaryEmbedding", x, cos, sin, out=f"{at}.turned",
+                             interleaved=int(indexer.interleaved),
+                             rotary_embedding_dim=turned)  # fmt: skip
+        sizes = graph.integers(indexer.size - turned, turned)
+        plain, x = graph.add_many("Split", x, sizes, out=(f"{at}.plain", f"{at}.part"), axis=-1)
+        x = graph.add("RotaryEmbedding", x, cos, sin, out=f"{at}.part.turned",
+                      interleaved=int(indexer.interleaved))  # fmt: skip
+        return graph.add("Concat", plain, x, out=f"{at}.turned", axis=-1)
 
     def _latent_query(self, part: Attention, latent: Latent, x: str) -> str:
         """Queries of all heads, ``[batch, heads, sequence, plain + turned]``."""
@@ -454,6 +468,7 @@ class AttentionWriter:
             x = normalized(graph, latent.norm, x, latent.query, f"{at}.q_a_layernorm")
             inner, name = latent.query, "q_b_proj"
         query = linear(graph, x, inner, part.heads * part.head_dim, f"{at}.{name}")
+        query = scaled(graph, query, latent.query_scale, f"{at}.q_scaled")
         query = self._by_head(query, part.heads, part.head_dim, "q")
         sizes = graph.integers(latent.plain, latent.turned)
         plain, turned = graph.add_many("Split", query, sizes, out=(f"{at}.q_plain", f"{at}.q_part"),

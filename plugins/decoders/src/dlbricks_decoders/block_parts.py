@@ -64,6 +64,7 @@ class Indexer:
         most: Largest number of chosen tokens.
         norm: Normalization of keys.
         interleaved: Whether neighbours are a pair that is rotated.
+        last: Whether the last elements of a head are rotated, not the first.
         shared: Whether the block uses the choice of an earlier one.
     """
 
@@ -72,6 +73,7 @@ class Indexer:
     most: int
     norm: Norm
     interleaved: bool = False
+    last: bool = False
     shared: bool = False
 
 
@@ -90,6 +92,8 @@ class Latent:
         turned: Elements of them with one; the key's are shared by all heads.
         value: Elements of a head's value.
         indexer: Choice of tokens; ``None`` if a token attends to all earlier tokens.
+        query_scale: Factor of the queries.
+        state_scale: Factor of the compressed state of keys and values.
     """
 
     state: int
@@ -100,6 +104,8 @@ class Latent:
     turned: int
     value: int
     indexer: Indexer | None = None
+    query_scale: float = 1.0
+    state_scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -253,11 +259,13 @@ class Activation:
         op: ONNX operator, or a function of several, see :mod:`activations`.
         approximate: How the operator approximates.
         limit: Largest magnitude of what it reads; 0 for no limit.
+        raised: Whether 1 is added to the other projection of a limited gate.
     """
 
     op: str
     approximate: str = ""
     limit: float = 0.0
+    raised: bool = False
 
 
 @dataclass(frozen=True)
@@ -280,6 +288,7 @@ class Experts:
         router_norm: Normalization of what the router reads, which is then the block's sum instead
             of what experts read, and has a learned factor.
         expert_scales: Whether each expert has a learned factor of its weight.
+        idle: Number of the experts, the last ones, that return what they read.
     """
 
     count: int
@@ -295,6 +304,7 @@ class Experts:
     jitter: float | None = None
     router_norm: Norm | None = None
     expert_scales: bool = False
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -433,6 +443,23 @@ class DeltaRule:
     def channels(self) -> int:
         """Elements that the convolution reads of a token."""
         return 2 * self.key_heads * self.key + self.heads * self.value
+
+
+@dataclass(frozen=True)
+class GatedRecurrence:
+    """A linear recurrence whose decay and input have gates (De et al., Griffin, 2024).
+
+    Attributes:
+        width: Elements of the state.
+        heads: Number of groups of elements, each with projections to its gates.
+        kernel: Number of tokens that the convolution before it reads.
+        activation: Activation function of the gate of the result.
+    """
+
+    width: int
+    heads: int
+    kernel: int
+    activation: Activation
 
 
 @dataclass(frozen=True)

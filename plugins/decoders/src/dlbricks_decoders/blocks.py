@@ -16,12 +16,14 @@ from dlbricks_decoders.augmented import AltUpWriter, gated_by_layer, low_rank
 from dlbricks_decoders.block_parts import Attention, Norm, StateSpace
 from dlbricks_decoders.delta import DeltaRuleWriter
 from dlbricks_decoders.feed_forward import feed_forward
+from dlbricks_decoders.gated_recurrence import GatedRecurrenceWriter
 from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import normalized, scaled
 from dlbricks_decoders.lightning import LightningWriter
 from dlbricks_decoders.positions import Positions
 from dlbricks_decoders.recurrent import StateSpaceWriter, short_convolution
 from dlbricks_decoders.selective import SelectiveScanWriter
+from dlbricks_decoders.streams import StreamsWriter
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,13 @@ class BlockWriter:
         """The block's layers, from a token's state to its next one."""
         if block.altup:
             return self._with_states(block, block.altup, x)
+        if block.streams:
+            return self._with_streams(
+                block, StreamsWriter(self.graph, block.streams, self.hidden), x
+            )
+        carried, self.positions.carried = self.positions.carried, None
         x = self._mixed_and_fed(block, x)
+        x = self._sum(x, carried, "shortcut_sum") if carried else x
         if self.embedding:
             x = self._sum(x, self._of_layer(self.embedding, x), "per_layer_sum")
         if block.scaled:
@@ -74,6 +82,14 @@ class BlockWriter:
         if self.embedding is None:
             return states
         return writer.added(states, self._of_layer(self.embedding, writer.output(states, at)), at)
+
+    def _with_streams(self, block: Block, writer: StreamsWriter, states: str) -> str:
+        """The next states of a token, from which both parts read a sum."""
+        read, factors = writer.read(states, self._at("attn_hc"))
+        y = self._mixed(block, self._norm(block.before_attention, read, "input_layernorm"))
+        states = writer.added(states, y, factors, self._at("attn_hc"))
+        read, factors = writer.read(states, self._at("ffn_hc"))
+        return writer.added(states, self._part(block, read), factors, self._at("ffn_hc"))
 
     def _of_layer(self, embedding: LayerEmbedding, x: str) -> str:
         return gated_by_layer(self.graph, embedding, self.by_layer, x, self.hidden, self.index)
@@ -133,7 +149,7 @@ class BlockWriter:
     @staticmethod
     def _mixes(block: Block) -> bool:
         return any((block.attention, block.state_space, block.selective, block.convolution,
-                    block.delta, block.lightning))  # fmt: skip
+                    block.delta, block.lightning, block.recurrence))  # fmt: skip
 
     def _fed(self, block: Block, x: str, read: str) -> str:
         """The sum with the feed-forward part, if the block has one."""
@@ -147,6 +163,11 @@ class BlockWriter:
         if block.feed_forward is None:
             raise ValueError("a block with parallel parts has a feed-forward part")
         z = self._norm(block.before_feed_forward, x, "post_attention_layernorm")
+        if block.shortcut:
+            self.positions.carried = feed_forward(
+                self.graph, block.shortcut, z, self.hidden, self.positions.tokens,
+                self._at("shortcut"),
+            )  # fmt: skip
         z = feed_forward(self.graph, block.feed_forward, z, self.hidden, self.positions.tokens,
                          self._at("mlp"))  # fmt: skip
         if block.beside:
@@ -189,6 +210,11 @@ class BlockWriter:
         if block.lightning:
             at = self._at("self_attn")
             return LightningWriter(graph, positions, index, hidden, at).write(block.lightning, x)
+        if block.recurrence:
+            at = self._at("recurrent")
+            return GatedRecurrenceWriter(graph, positions, index, hidden, at).write(
+                block.recurrence, x
+            )
         raise ValueError("a block without a part that mixes tokens")
 
     def _state(self, part: StateSpace, x: str) -> str:

@@ -16,6 +16,7 @@ from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import capped, embedded, linear, normalized, scaled
 from dlbricks_decoders.positions import Positions
 from dlbricks_decoders.recurrent import remembered
+from dlbricks_decoders.streams import StreamsWriter
 
 _END = 2**63 - 1
 """End of an axis of any size, for slices."""
@@ -46,7 +47,10 @@ def build(decoder: Decoder, name: str, source: str) -> RawModel:
     by_layer = decoder.by_layer and embedded_by_layer(graph, decoder.by_layer, tokens, x,
                                                       decoder.hidden)  # fmt: skip
     altup = decoder.blocks[0].altup and AltUpWriter(graph, decoder.blocks[0].altup, decoder.hidden)
-    x = altup.begin(x) if altup else x
+    streams = decoder.blocks[0].streams and StreamsWriter(graph, decoder.blocks[0].streams,
+                                                          decoder.hidden)  # fmt: skip
+    several = altup or streams
+    x = several.begin(x) if several else x
     for index, block in enumerate(decoder.blocks):
         if index == decoder.last_from:
             positions, x = positions.last(), _last(graph, x, "last_states")
@@ -54,7 +58,7 @@ def build(decoder: Decoder, name: str, source: str) -> RawModel:
         x = BlockWriter(
             graph, positions, index, decoder.hidden, decoder.by_layer, by_layer or ""
         ).write(block, x)
-    _head(graph, decoder, altup.end(x) if altup else x)
+    _head(graph, decoder, several.end(x) if several else x)
     return graph.model(name, source)
 
 

@@ -58,6 +58,10 @@ _SLACK = 16
 The loop of onnxruntime-genai 0.18 makes caches of 24, 26 and 49 positions for windows of 8, 10 and
 33, whatever the length of the prompt."""
 
+_TANH = Activation("Gelu", "tanh")
+_JOINED: Mapping[str, Activation] = {"NewGelu": _TANH, "FastGelu": _TANH}
+"""One operator for functions that transformers writes with several."""
+
 _PLAIN_ATTENTION = Attention(heads=1, kv_heads=1, head_dim=1, scale=1.0)
 _VARIED = frozenset({"heads", "kv_heads", "head_dim", "scale", "joined", "bias", "output_bias",
                      "rotary", "window", "softcap", "norm"})  # fmt: skip
@@ -304,7 +308,7 @@ class _Writer:
             y = graph.add("Relu", x, out=f"{at}.relu")
             return graph.add("Pow", y, graph.constant(np.array([2], np.int32)), out=at)
         if activation.op != "Swish":
-            return activated(graph, activation, x, at)
+            return activated(graph, _JOINED.get(activation.op, activation), x, at)
         y = graph.add("Sigmoid", x, out=f"{at}.sigmoid")
         return graph.add("Mul", x, y, out=at)
 

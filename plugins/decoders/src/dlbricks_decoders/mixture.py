@@ -62,7 +62,7 @@ def mixture(
             by_choice = graph.add("Reshape", shares, graph.integers(-1, 1), out=f"{place}.shares")
             share = graph.add("Gather", by_choice, mine, out=f"{place}.share")
             rows = graph.add("Mul", rows, share, out=f"{place}.weighted")
-        results.append(expert(rows, place))
+        results.append(expert(rows, place) if index < count - experts.idle else rows)
         picked.append(mine)
     given = graph.add("Concat", *results, out=f"{at}.by_expert", axis=0)
     order = graph.add("Concat", *picked, out=f"{at}.order", axis=0)

@@ -37,6 +37,7 @@ class Positions:
         tokens: Number of the tokens, batches included, as a list of one integer.
         total: Number of earlier and new tokens of each text, as a list of one integer.
         chosen: Mask of the tokens that the last indexer has chosen, ``[batch, 1, sequence, keys]``.
+        carried: Result of experts that is added after the next block.
         kept: Keys and values of the last block that has its own, by its window.
     """
 
@@ -45,6 +46,7 @@ class Positions:
         self._made: dict[object, tuple[str, ...]] = {}
         self._prefix = prefix
         self.chosen: str | None = None
+        self.carried: str | None = None
         self.kept: dict[int | None, tuple[str, str]] = {}
         self.batch = self._size(tokens, 0, f"{prefix}sizes.batch")
         self.sequence = self._size(tokens, 1, f"{prefix}sizes.sequence")

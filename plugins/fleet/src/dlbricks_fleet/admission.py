@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dlbricks_records.contents import KnownSystem, Record
+
 from dlbricks_core.facts import (
     LATENCY,
     MachineName,
@@ -22,8 +24,7 @@ from dlbricks_core.facts import (
     Session,
 )
 from dlbricks_core.measure.metric import find_metric
-from dlbricks_core.store import Record, ResultStore
-from dlbricks_core.store.records import KnownSystem
+from dlbricks_core.store import ResultStore
 from dlbricks_fleet.records import Host, Order
 
 _NOT_IN_NAMES = re.compile(r"[^\w.+-]|^[^\w]", re.ASCII)

@@ -240,7 +240,7 @@ def run_command(
     release()
     with output.progress() as progress, ResultStore.open(store) as opened:
         result = running.run(what, opened, progress)
-        location = opened.info().location
+        location = str(opened.place)
     print_fleet_run(output.console, result)
     output.console.print(f"Stored in {location}", soft_wrap=True)
     output.write_json(run_data(result))

@@ -21,6 +21,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, BinaryIO
 
+from dlbricks_records.contents import Record, exported
+
 from dlbricks_core.errors import DLBricksError, first_line
 from dlbricks_core.facts import Measurement, Note
 from dlbricks_core.facts.note import PLUGIN, warning
@@ -28,8 +30,6 @@ from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import exported
-from dlbricks_core.store.records import Record
 from dlbricks_fleet.plain import packed, unpacked
 from dlbricks_fleet.records import Done, Order
 from dlbricks_fleet.shares import OpenSuite

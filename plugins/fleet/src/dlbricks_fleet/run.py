@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+from dlbricks_records.contents import Selection, exported, merge, read_stream
 from dlbricks_suite.folder import read_suite
 from dlbricks_suite.folder.manifest import MANIFEST, read_manifest
 
@@ -19,8 +20,6 @@ from dlbricks_core.facts import Machine
 from dlbricks_core.machine.load import LONGEST_S
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import exported, read_stream
-from dlbricks_core.store.selection import Selection
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import settings
 from dlbricks_fleet.access import Access
@@ -388,7 +387,7 @@ class _Runner:
         except StoreError as error:
             self._reject(each, error)
             return
-        self._store.merge(Admission(each.host, each.order, self._store).of(records))
+        merge(self._store, Admission(each.host, each.order, self._store).of(records))
         ledger = self._ledgers[each.host.address]
         ledger.seconds += done.seconds
         if each.order.share:

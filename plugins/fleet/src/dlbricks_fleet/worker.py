@@ -23,13 +23,13 @@ from typing import Any
 from distributed import Worker
 from distributed.core import Status, connect
 from distributed.worker import DEFAULT_METRICS, DEFAULT_STARTUP_INFORMATION
+from dlbricks_records.contents import merge, read_stream
 
 from dlbricks_core.commands.list.actions import plugin_statuses
 from dlbricks_core.errors import DLBricksError, first_line, reason
 from dlbricks_core.facts.checks import checked, text
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import read_stream
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
 from dlbricks_fleet.access import Access
@@ -228,7 +228,7 @@ def keep_suite(worker: FleetWorker, given: Mapping[str, Any]) -> dict[str, Any]:
                     hint="Free some space there, or write the suite again.",
                 ) from error
     with ResultStore.open(worker.spool / "results.db") as store:
-        store.merge(read_stream(BytesIO(known), "what the fleet knows"))
+        merge(store, read_stream(BytesIO(known), "what the fleet knows"))
     return {"done": None}
 
 

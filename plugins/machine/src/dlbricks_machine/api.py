@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dlbricks_records.contents import Inventory, inventory
+
 from dlbricks_core.api.inputs import Store, opened_store
 from dlbricks_core.api.results import Result, Rows, named
-from dlbricks_core.store import Inventory
 from dlbricks_machine.report import systems_data
 
 
@@ -22,7 +23,7 @@ def systems(*, store: Store = None) -> Systems:
         DLBricksError: If there is no such store.
     """
     with opened_store(store, writes=False, create=False) as opened:
-        return Systems(opened.inventory())
+        return Systems(inventory(opened))
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +31,7 @@ class Systems(Result):
     """The systems of a store.
 
     Attributes:
-        inventory: Content of the store, as a :class:`dlbricks_core.store.Inventory`.
+        inventory: Content of the store, as a :class:`dlbricks_records.contents.Inventory`.
     """
 
     inventory: Inventory

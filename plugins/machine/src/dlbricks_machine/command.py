@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import click
+from dlbricks_records.contents import inventory
 
 from dlbricks_core.backends import Backend
 from dlbricks_core.commands.options import shared
@@ -67,9 +68,9 @@ def list_command(store: str | None, **values: Any) -> int:
     """
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
-        inventory = opened.inventory()
-    report.print_systems(output.console, inventory)
-    output.write_json(report.systems_data(inventory))
+        known = inventory(opened)
+    report.print_systems(output.console, known)
+    output.write_json(report.systems_data(known))
     return 0
 
 
@@ -84,10 +85,10 @@ def show_command(system: str, store: str | None, **values: Any) -> int:
     with ResultStore.open(store, writes=False, create=False) as opened:
         machine = find_machine(opened, system)
         within = opened.within(machine)
-        inventory, sessions = within.inventory(), within.sessions()
+        known, sessions = inventory(within), within.sessions()
         rates = rates_of(within, machine.system)
-    report.print_system(output.console, machine, inventory, sessions, rates)
-    output.write_json(report.system_shown_data(machine, inventory, sessions, rates))
+    report.print_system(output.console, machine, known, sessions, rates)
+    output.write_json(report.system_shown_data(machine, known, sessions, rates))
     return 0
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Literal, TypedDict, cast
 
+from dlbricks_records.contents import Inventory
+from dlbricks_records.holdings import HoldingData, holding_data
 from rich.table import Table
 
 from dlbricks_core.estimation.systems import reference
@@ -13,12 +15,10 @@ from dlbricks_core.facts import Machine, Session, Setup, System
 from dlbricks_core.machine.speed import MULTIPLYING, multiplying
 from dlbricks_core.preferences import NAMES, Preference, preferences_file, variable
 from dlbricks_core.report import data as common
-from dlbricks_core.report.holdings import HoldingData, holding_data
 from dlbricks_core.report.notes import text
 from dlbricks_core.report.remarks import processor_notes
 from dlbricks_core.report.tables import Console, lines, styled, table
 from dlbricks_core.sanitize import without_secrets
-from dlbricks_core.store import Inventory
 from dlbricks_core.wording import argument, count
 from dlbricks_machine.rates import MachineRate
 from dlbricks_machine.readiness import Check

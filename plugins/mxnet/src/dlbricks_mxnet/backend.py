@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits, Watch
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_mxnet.kernels import WITHOUT_KERNEL
 
 if TYPE_CHECKING:
     from dlbricks_mxnet.timer import MxnetTimer
@@ -82,6 +83,10 @@ class MxnetBackend(Backend):
             "StringConcat", "StringNormalizer", "StringSplit", "SwiGLU", "TensorScatter",
             "TfIdfVectorizer", "Unique", "ai.onnx.ml",
         }),
+        types=frozenset({
+            "bool", "float16", "float32", "float64", "int32", "int64", "int8", "uint8",
+        }),
+        lacks_of_type=WITHOUT_KERNEL,
     )  # fmt: skip
     # Relatives, as users have them: five families of the zoo in several sizes.
     default_models = (

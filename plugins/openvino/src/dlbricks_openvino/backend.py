@@ -34,8 +34,13 @@ class OpenvinoBackend(Backend):
         # It chooses the layouts of feature maps.
         rewrites=True,
         domains=frozenset({"com.microsoft"}),
+        # Some of these run in whole files only, because OpenVINO converts them there.
+        types=frozenset({
+            "bfloat16", "bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8",
+            "uint16", "uint32", "uint64", "uint8",
+        }),
         engine="OpenVINO on ONNX operators, not OpenVINO GenAI",
-    )
+    )  # fmt: skip
     default_models = (
         "onnx:light_resnet50",
         "onnx:light_densenet121",

@@ -15,6 +15,7 @@ from dlbricks_core.bricks import STRATEGIES, BrickSet, CutModel
 from dlbricks_core.errors import DLBricksError, ModelError, or_room
 from dlbricks_core.files import content
 from dlbricks_core.ir import CanonicalModel, packed, unpacked
+from dlbricks_core.limits import LimitError, parsed
 
 SCHEMA_VERSION = 1
 """Version of the key's fields."""
@@ -123,9 +124,11 @@ def read_key(path: Path) -> Key:
         DLBricksError: If the file cannot be read, is not a key, or was changed.
     """
     try:
-        fields = json.loads(content(path, _MOST_BYTES))
+        fields = parsed(content(path, _MOST_BYTES))
     except OSError as error:
         raise DLBricksError(f"{path} cannot be read: {error.strerror}", hint=_HINT) from error
+    except LimitError as error:
+        raise DLBricksError(f"{path} holds {error}", hint=error.limit.hint) from error
     except (ValueError, RecursionError) as error:
         raise DLBricksError(f"{path} is not a key: it is not JSON", hint=_HINT) from error
     version = fields.get("schema_version") if isinstance(fields, dict) else None
@@ -133,7 +136,9 @@ def read_key(path: Path) -> Key:
         raise DLBricksError(f"{path} was made by a newer DLBricks", hint="Upgrade DLBricks.")
     try:
         key = _key(fields)
-    except (KeyError, TypeError, ValueError, AttributeError, ModelError) as error:
+    except (
+        ArithmeticError, KeyError, TypeError, ValueError, AttributeError, ModelError
+    ) as error:  # fmt: skip
         raise DLBricksError(f"{path} is not a key of a private suite", hint=_HINT) from error
     told = [entry["bricks"] for entry in fields["models"]]
     if [dict(cut.counts) for cut in key.brickset().models] != told:

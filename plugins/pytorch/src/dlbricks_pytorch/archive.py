@@ -117,7 +117,9 @@ class Archive:
                 hint=_HINT,
             )
         try:
-            return self._zip.read(entry)
+            with self._zip.open(entry) as file:
+                # Without a number, an entry of another size than declared unpacks to 2 GB.
+                return file.read(entry.file_size + 1)
         except Exception as error:  # zipfile and its unpackers raise many kinds
             raise ModelError(f"its entry {name!r} is damaged: {error}", hint=_HINT) from error
 

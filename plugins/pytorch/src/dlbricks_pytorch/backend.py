@@ -66,8 +66,13 @@ class PytorchBackend(Backend):
                 "ai.onnx.ml",
             }
         ),
+        types=frozenset({
+            "bfloat16", "bool", "complex128", "complex64", "float16", "float32", "float64",
+            "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0",
+            "int16", "int32", "int64", "int8", "uint16", "uint32", "uint64", "uint8",
+        }),
         engine="the loop of transformers",
-    )
+    )  # fmt: skip
     options: Mapping[str, BackendOption] = {
         "memory_format": BackendOption(
             default="contiguous",

@@ -1,8 +1,16 @@
-"""Name, purpose and actions of ``dlbricks results``, which the list of commands imports."""
+"""The command ``dlbricks results`` and the reader of results files, for lists of plugins."""
 
 from __future__ import annotations
 
-from dlbricks_core.commands import Action, ActionCommand
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlbricks_core.commands import Action, ActionCommand, ResultsReader
+
+if TYPE_CHECKING:
+    from dlbricks_core.store import ResultStore
 
 _STORES = "dlbricks_records.stores_command"
 _WRITTEN = "dlbricks_records.stores_report"
@@ -36,3 +44,15 @@ class ResultsCommand(ActionCommand):
                f"{_RECORDS}:repeat_command", "dlbricks_records.repetition:ResultsRepeatData",
                predicts=True),
     )  # fmt: skip
+
+
+class ExportedResults(ResultsReader):
+    """Files that ``dlbricks results export`` and ``dlbricks suite time`` write."""
+
+    name = "exported"
+
+    def read(self, paths: Sequence[Path]) -> AbstractContextManager[ResultStore]:
+        """Opens a temporary store with the content of results files."""
+        from dlbricks_records.results_files import read_results
+
+        return read_results(paths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_args
 
@@ -256,8 +257,19 @@ def _read(record: type[RecordT], data: Mapping[str, Any]) -> RecordT:
         elif isinstance(value, (list, tuple)):
             low, high = (checked(end, (int, float), each.name) for end in value)
             value = (float(low), float(high))
+            if low > high:
+                raise ValueError(f"{each.name} is from {low} to {high}")
+        if not all(map(isfinite, _numbers(value))):
+            raise ValueError(f"{each.name} is not a finite number")
         found[each.name] = value
     return record(**found)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, tuple):
+        yield from value
+    elif isinstance(value, float):
+        yield value
 
 
 def _system(data: Mapping[str, Any]) -> System:

@@ -15,18 +15,20 @@ from dlbricks_core.errors import DLBricksError, ModelError, StoreError
 from dlbricks_core.estimation.systems import find_machine
 from dlbricks_core.facts import Rewrite
 from dlbricks_core.ir import unpacked
-from dlbricks_core.store import (
-    AbsentStoreError,
+from dlbricks_core.store import AbsentStoreError, ResultStore, locate
+from dlbricks_records.contents import (
     Exported,
     Merged,
     Record,
-    ResultStore,
     Selection,
     exported,
+    info,
+    inventory,
     is_exported,
-    locate,
+    merge,
     read_records,
     read_stream,
+    records,
 )
 
 Location = str | ResultStore | None
@@ -66,8 +68,8 @@ class MergeJob:
 
     def run(self, store: Location) -> Merged:
         """Adds the records."""
-        with records_of_stores(self.others) as records:
-            return merged_into(store, records)
+        with records_of_stores(self.others) as every:
+            return merged_into(store, every)
 
 
 _STREAM = "standard input"
@@ -93,7 +95,7 @@ def selected(
     others = others or Selection()
     for backend in others.backends:
         if not store.setups(backend):
-            known = {each.place.backend for each in store.inventory().holdings}
+            known = {each.place.backend for each in inventory(store).holdings}
             raise DLBricksError(
                 f"{store.place}: the store has no measurement with the backend {backend!r:.60}",
                 hint=f"Backends with measurements: {', '.join(sorted(known)) or 'none'}.",
@@ -148,28 +150,28 @@ def records_of_stores(locations: Iterable[str | Path]) -> Iterator[Iterator[Reco
     with ExitStack() as stack:
         every = [stack.enter_context(_store(each)) for each in locations]
         # A partly read iterator is closed before its store.
-        records = [stack.enter_context(closing(each.records())) for each in every]
+        contents = [stack.enter_context(closing(records(each))) for each in every]
         yield chain.from_iterable(
             _sound(each, str(store.place), _AGAIN)
-            for each, store in zip(records, every, strict=True)
+            for each, store in zip(contents, every, strict=True)
         )
 
 
-def merged_into(store: Location, records: Iterator[Record]) -> Merged:
+def merged_into(store: Location, added: Iterator[Record]) -> Merged:
     """Adds all records to a store, or none. A new store is kept only if records were added.
 
     Raises:
         DLBricksError: If the store cannot be opened, or holds a quantity in another unit.
     """
     if isinstance(store, ResultStore):
-        return store.merge(records)
+        return merge(store, added)
     # Nothing is made for a file that is missing, or is none of exported records.
-    first = list(islice(records, 1))
+    first = list(islice(added, 1))
     file = locate(store).file
     new = [] if file is None else [each for each in (file, *file.parents) if not each.exists()]
     try:
         with ResultStore.open(store) as there:
-            return there.merge(chain(first, records))
+            return merge(there, chain(first, added))
     except BaseException:
         if new:
             _remove_empty(*new)
@@ -180,7 +182,7 @@ def _remove_empty(file: Path, *folders: Path) -> None:
     """Removes a store in which nothing is, not even from another process, and its new folders."""
     if file.exists():
         with ResultStore.open(file, writes=False) as there:
-            found = there.info()
+            found = info(there)
         if found.systems or found.measurements:
             return
         for each in (file, *(file.with_name(f"{file.name}{end}") for end in _LOGS)):
@@ -201,10 +203,10 @@ def _store(location: str | Path) -> ResultStore:
         raise AbsentStoreError(error.message, "Check the path or the URL.") from error
 
 
-def _sound(records: Iterable[Record], name: str, hint: str = "export it again") -> Iterator[Record]:
+def _sound(every: Iterable[Record], name: str, hint: str = "export it again") -> Iterator[Record]:
     """The records of a file or a store, whose graphs of models are read as well."""
     read = set[bytes]()  # hashes of graphs: one model may have the same under many setups
-    for each in records:
+    for each in every:
         if isinstance(each, Rewrite) and (known := sha256(each.graph).digest()) not in read:
             read.add(known)
             try:

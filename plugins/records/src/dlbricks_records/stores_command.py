@@ -13,8 +13,9 @@ from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.report.files import to_standard_output, write_bytes
-from dlbricks_core.store import Pruned, ResultStore, Selection
-from dlbricks_records import stores, stores_report
+from dlbricks_core.store import ResultStore
+from dlbricks_records import contents, stores, stores_report
+from dlbricks_records.contents import Pruned, Selection
 from dlbricks_records.stores import ExportJob, ImportJob, MergeJob
 
 _systems_option = click.option(
@@ -114,7 +115,7 @@ def info_command(store: str | None, **values: Any) -> int:
     """
     output = Output(values)
     with ResultStore.open(store, writes=False, create=False) as opened:
-        info, inventory = opened.info(), opened.inventory()
+        info, inventory = contents.info(opened), contents.inventory(opened)
     stores_report.print_inventory(output.console, info, inventory)
     output.write_json(stores_report.inventory_data(info, inventory))
     return 0
@@ -131,7 +132,7 @@ def check_command(store: str | None, **values: Any) -> int:
     Exit status 3: a row is damaged.
     """
     output = Output(values)
-    check = ResultStore.check(store)
+    check = contents.check(store)
     stores_report.print_check(output.console, check)
     output.write_json(stores_report.check_data(check))
     return 0 if check.is_sound else EXIT_PARTIAL
@@ -195,11 +196,11 @@ def prune_command(
     others = Selection((), backends, outdated, moment, failures, quantities, disturbed)
     with ResultStore.open(store, create=False) as opened:
         part = stores.prunable(opened, systems, others)
-        pruned, freed = opened.prune(part, rehearse=True), None
+        pruned, freed = contents.prune(opened, part, rehearse=True), None
         stores_report.print_pruned(output.console, pruned)
         if not pruned.nothing:
             if yes or _agreed():
-                pruned, freed = opened.prune(part), opened.compact()
+                pruned, freed = contents.prune(opened, part), opened.compact()
             else:
                 pruned = Pruned()
             stores_report.print_pruned(output.console, pruned, freed)

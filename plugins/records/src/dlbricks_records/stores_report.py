@@ -10,10 +10,17 @@ from typing import TypedDict, cast
 from dlbricks_core.facts import Failure
 from dlbricks_core.report import data as common
 from dlbricks_core.report.files import to_standard_output
-from dlbricks_core.report.holdings import HoldingData, holding_data
 from dlbricks_core.report.tables import Console, size_text, styled, table
-from dlbricks_core.store import Exported, Inventory, Merged, Pruned, StoreCheck, StoreInfo
 from dlbricks_core.wording import count
+from dlbricks_records.contents import (
+    Exported,
+    Inventory,
+    Merged,
+    Pruned,
+    StoreCheck,
+    StoreInfo,
+)
+from dlbricks_records.holdings import HoldingData, holding_data
 
 
 class ResultsExportData(common.ListedFailuresData):

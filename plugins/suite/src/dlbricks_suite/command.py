@@ -81,7 +81,7 @@ class SuiteTimeJob(SetupJob, PreciseJob):
         request = self.request()
         with self._opened(store) as there:
             result = bench(self.folder, request, there, observer)
-            return TimedSuite(result, str(self.results or there.info().location))
+            return TimedSuite(result, str(self.results or there.place))
 
     def _opened(self, store: str | ResultStore | None) -> AbstractContextManager[ResultStore]:
         if self.results is None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dlbricks_records.contents import export_measurements, import_measurements
+
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import export_measurements, import_measurements
 
 
 @contextmanager

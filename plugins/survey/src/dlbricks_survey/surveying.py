@@ -34,6 +34,7 @@ from dlbricks_core.survey import Drawn, is_quick
 from dlbricks_core.wording import argument, count
 from dlbricks_survey.candidates import BASE, Judged, Judges, SurveyCandidates, already_timed
 from dlbricks_survey.networks import draw, weights
+from dlbricks_survey.packing import extended, write
 from dlbricks_survey.session_effects import session_corrected
 
 #: Default number of runs of each network. Where runs scatter by 5%, the mean of the faster half of
@@ -326,7 +327,7 @@ def pack(
             whole = _with_shipped(each) if extend else each
             kernel = kernel_of(whole.setup.backend)
             complete = with_pulls(session_corrected(whole, kernel, wholes), kernel)
-            complete.write(path)
+            write(complete, path)
             packed.append(Packed(path, complete))
             observer.advance(path.name)
     except OSError as error:
@@ -340,7 +341,7 @@ def pack(
 def _with_shipped(contribution: Contribution) -> Contribution:
     for each in shipped(contribution.setup.backend):
         if _measured_as(each) == _measured_as(contribution):
-            contribution = contribution.extended(each)
+            contribution = extended(contribution, each)
     return contribution
 
 

@@ -6,17 +6,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dlbricks_decoders.architecture import Block, Decoder
+from dlbricks_decoders.architecture import Block, Decoder, Streams
 from dlbricks_decoders.block_parts import (
     Attention,
     Experts,
     FeedForward,
+    Gate,
     Indexer,
     Latent,
     Norm,
     Temperature,
 )
 from dlbricks_decoders.families.parts import (
+    MOST_BLOCKS,
     MOST_EXPERTS,
     FamilySizes,
     before_both,
@@ -109,8 +111,9 @@ class _LatentSizes:
 
 
 def _attention(
-    fields: Fields, sizes: FamilySizes, usual: _LatentSizes, *, neighbours: bool = True
-) -> Attention:
+    fields: Fields, sizes: FamilySizes, usual: _LatentSizes, *, neighbours: bool = True,
+    theta: float = 10000.0,
+) -> Attention:  # fmt: skip
     """Latent attention.
 
     Args:
@@ -118,10 +121,11 @@ def _attention(
         sizes: Sizes of the decoder.
         usual: Default sizes.
         neighbours: Default for whether neighbouring elements are rotated together.
+        theta: Default base of the frequencies.
     """
     query = fields.integer("q_lora_rank", default=0 if fields.given("q_lora_rank") else usual.query)
     turned = fields.integer("qk_rope_head_dim", default=usual.turned)
-    turns = rotary_of(fields, replace(sizes, head_dim=turned))
+    turns = rotary_of(fields, replace(sizes, head_dim=turned), theta)
     latent = Latent(
         fields.integer("kv_lora_rank", default=usual.state), _LATENT_NORM,
         replace(turns, interleaved=fields.flag("rope_interleave", default=neighbours)), query,
@@ -279,6 +283,77 @@ _MISTRAL4_SCALING = {
 """Scaling of a configuration of Mistral 4 that states none."""
 
 
+def _longcat_flash(fields: Fields) -> Decoder:
+    """LongCat Flash: two blocks in each layer, and experts across both, some of which are idle."""
+    layers = fields.integer("num_layers", default=28, most=MOST_BLOCKS)
+    fields = fields.replaced("num_hidden_layers", 2 * layers)
+    fields = renamed(fields, ffn_hidden_size="intermediate_size", moe_topk="num_experts_per_tok",
+                     expert_ffn_hidden_size="moe_intermediate_size")  # fmt: skip
+    fields.only("zero_expert_type", "identity")
+    fields.ignore("router_bias", "norm_topk_prob", "mla_scale_q_lora", "mla_scale_kv_lora",
+                  "attention_method")  # fmt: skip
+    sizes, norm = _sizes(fields), rms_norm(fields, default=1e-5)
+    attention = _attention(fields, sizes, _LatentSizes(), theta=1e7)
+    if attention.latent is None or not attention.latent.query:
+        raise fields.refusal("q_lora_rank", 0, "Supported: compressed queries.")
+    latent = replace(
+        attention.latent,
+        query_scale=(sizes.hidden / attention.latent.query) ** 0.5,
+        state_scale=(sizes.hidden / attention.latent.state) ** 0.5,
+    )
+    block = before_both(norm, replace(attention, latent=latent), plain_feed_forward(fields, sizes))
+    working = fields.integer("n_routed_experts", "num_local_experts", default=512,
+                             most=MOST_EXPERTS)  # fmt: skip
+    idle = count_of(fields, "zero_expert_num", 256)
+    experts = Experts(
+        working + idle,
+        fields.integer("num_experts_per_tok", default=12, most=working + idle),
+        normalized=False,
+        scale=fields.number("routed_scaling_factor", default=6.0),
+        idle=idle,
+    )
+    width = fields.integer("moe_intermediate_size", default=2048)
+    first = replace(block, shortcut=routed(fields, experts, width=width))
+    return decoder_with(fields, sizes, [first, block] * layers, norm)
+
+
+def _hy_v4(fields: Fields) -> Decoder:
+    """Hunyuan 4: like GLM 5, with several states of a token, sinks, and gated attention."""
+    sizes, norm = _sizes(fields), rms_norm(fields, default=1e-5)
+    attention = _attention(fields, sizes, _LatentSizes(plain=192, value=256), neighbours=False)
+    attention = replace(attention, sinks=True, gate=Gate())
+    streams = Streams(
+        fields.integer("hc_mult", default=4), norm.epsilon,
+        fields.positive("hc_eps", default=1e-6), fields.number("hc_magnitude", default=2.0),
+    )  # fmt: skip
+    dense = plain_feed_forward(fields, sizes)
+    block = replace(before_both(norm, attention, dense), streams=streams)
+    plain = after_dense(
+        fields, sizes, [block] * sizes.layers, dense, count=256, first=1, scale=2.827
+    )
+    limit = fields.number("swiglu_limit", default=10.0)
+    blocks = [_limited(block, limit) if limit > 0 and _is_sparse(block) else block
+              for block in plain.blocks]  # fmt: skip
+    kinds = fields.list_of("indexer_types", (_OWN, _SHARED), sizes.layers) or [
+        _OWN if i == 0 or i % 4 == 1 else _SHARED for i in range(sizes.layers)
+    ]
+    indexer = replace(_indexer(fields, 16), last=True, norm=replace(norm, centered=True, bias=True))
+    fields.ignore("learnable_sink_init")
+    return _indexed(
+        replace(plain, blocks=tuple(blocks)),
+        *(replace(indexer, shared=kind == _SHARED) for kind in kinds),
+    )
+
+
+def _limited(block: Block, limit: float) -> Block:
+    """The block with limited activations of its routed experts."""
+    part = block.feed_forward
+    if part is None:
+        return block
+    activation = replace(part.activation, limit=limit)
+    return replace(block, feed_forward=replace(part, activation=activation))
+
+
 def _youtu(fields: Fields) -> Decoder:
     sizes, norm = _sizes(fields), rms_norm(fields)
     attention = _attention(fields, sizes, _LatentSizes())
@@ -313,5 +388,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "youtu": _youtu,
     "minicpm3": _minicpm3,
     "mistral4": _mistral4,
+    "longcat_flash": _longcat_flash,
+    "hy_v4": _hy_v4,
 }
 """Families by ``model_type``."""

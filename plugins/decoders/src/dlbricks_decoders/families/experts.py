@@ -229,9 +229,10 @@ def _gpt_oss(fields: Fields) -> Decoder:
     fields.only("swiglu_alpha", 1.702)
     fields.ignore("initial_context_length")
     limit = fields.positive("swiglu_limit", default=7.0)
+    activation = Activation("SharperSwish", limit=limit, raised=True)
     sparse = FeedForward(
-        sizes.width, Activation("SharperSwish", limit=limit), joined=True, interleaved=True,
-        bias=True, experts=Experts(count, per_token, router_bias=True),
+        sizes.width, activation, joined=True, interleaved=True, bias=True,
+        experts=Experts(count, per_token, router_bias=True),
     )  # fmt: skip
     attentions = windowed(attention, kinds_of(fields, sizes.layers, usual), window)
     blocks = [before_both(norm, near, sparse) for near in attentions]

@@ -9,7 +9,8 @@ from dataclasses import replace
 from dlbricks_decoders.architecture import Block, Decoder
 from dlbricks_decoders.block_parts import Activation, FeedForward, JoinedProjections, Norm
 from dlbricks_decoders.families.parts import (
-    TANH,
+    FAST_GELU,
+    NEW_GELU,
     activation_of,
     attention_of,
     before_both,
@@ -41,7 +42,7 @@ def _gpt2(fields: Fields, activation: str = "gelu_new") -> Decoder:
 
 
 _FIRST_GPT: Mapping[str, Activation] = {
-    "gelu": TANH, "relu": Activation("Relu"), "silu": Activation("Swish"),
+    "gelu": NEW_GELU, "relu": Activation("Relu"), "silu": Activation("Swish"),
     "swish": Activation("Swish"),
 }  # fmt: skip
 """Activation functions of the first GPT, whose gelu is the approximate one."""
@@ -109,7 +110,7 @@ def _bloom(fields: Fields) -> Decoder:
     attention = attention_of(
         sizes, joined=JoinedProjections.BY_HEAD, bias=True, output_bias=True, alibi=True
     )
-    feed_forward = FeedForward(sizes.width, TANH, gated=False, bias=True)
+    feed_forward = FeedForward(sizes.width, FAST_GELU, gated=False, bias=True)
     block = before_both(norm, attention, feed_forward)
     return decoder_with(fields, sizes, [block] * sizes.layers, norm, tied=True, embedding_norm=norm)
 

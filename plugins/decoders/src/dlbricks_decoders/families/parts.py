@@ -11,16 +11,17 @@ from dlbricks_decoders.block_parts import Activation, Attention, Experts, FeedFo
 from dlbricks_decoders.fields import Fields
 from dlbricks_decoders.rotary import rotary
 
-TANH = Activation("Gelu", "tanh")
+NEW_GELU, FAST_GELU = Activation("NewGelu"), Activation("FastGelu")
+"""GELU approximated by tanh, in the operators of two programs."""
 
 ACTIVATIONS: Mapping[str, Activation] = {
     "silu": Activation("Swish"),
     "swish": Activation("Swish"),
     "gelu": Activation("Gelu", "none"),
     "gelu_python": Activation("Gelu", "none"),
-    "gelu_new": TANH,
-    "gelu_fast": TANH,
-    "gelu_pytorch_tanh": TANH,
+    "gelu_new": NEW_GELU,
+    "gelu_fast": FAST_GELU,
+    "gelu_pytorch_tanh": Activation("Gelu", "tanh"),
     "relu": Activation("Relu"),
     "relu2": Activation("SquaredRelu"),
     "xielu": Activation("XIELU"),

@@ -209,17 +209,17 @@ def _rotary_embedding(ctx: LayerContext) -> Node:
         x = ctx.call(torch.reshape, x, (batch, length, heads, width // heads))
     size = ctx.shape(0)[-1] // (1 if heads_first else heads)
     rotated = ctx.attribute("rotary_embedding_dim") or size
-    cos, sin = ctx.input(1), ctx.input(2)
-    if ctx.has(3):
-        cos, sin = (ctx.call(F.embedding, ctx.input(3), cache) for cache in (cos, sin))
     axis = 1 if heads_first else 2
-    cos, sin = (ctx.call(torch.unsqueeze, cache, axis) for cache in (cos, sin))
-    interleaved = bool(ctx.attribute("interleaved"))
-    if not interleaved and rotated == size:
+    if ctx.attribute("interleaved"):
+        cos, sin = ctx.input(1), ctx.input(2)
+        if ctx.has(3):
+            cos, sin = (ctx.call(F.embedding, ctx.input(3), cache) for cache in (cos, sin))
+        cos, sin = (ctx.call(torch.unsqueeze, cache, axis) for cache in (cos, sin))
+        y = ctx.call(rotate_pairs, x, cos, sin, rotated)
+    else:
         cos, sin = (_doubled(ctx, position, axis) for position in (1, 2))
-        y = ctx.call(rotate_halves, x, cos, sin)
-        return y if heads_first else ctx.call(torch.reshape, y, ctx.shape(0))
-    y = ctx.call(rotate, x, cos, sin, rotated, interleaved)
+        function = rotate_halves if rotated == size else rotate_first
+        y = ctx.call(function, x, cos, sin)
     return y if heads_first else ctx.call(torch.reshape, y, ctx.shape(0))
 
 
@@ -245,15 +245,18 @@ def rotate_halves(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torc
     return (x * cos) + (turned * sin)
 
 
-def rotate(
-    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, rotated: int, interleaved: bool
-) -> torch.Tensor:
-    """Rotates pairs of the first elements: two neighbours, or one element of each half."""
+def rotate_first(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotates the first elements, as many as there are cosines."""
+    rotated = cos.shape[-1]
     part, rest = x[..., :rotated], x[..., rotated:]
-    if interleaved:
-        a, b = part[..., 0::2], part[..., 1::2]
-        y = torch.stack((cos * a - sin * b, sin * a + cos * b), -1).flatten(-2)
-    else:
-        a, b = part.chunk(2, -1)
-        y = torch.cat((cos * a - sin * b, sin * a + cos * b), -1)
+    return torch.cat((rotate_halves(part, cos, sin), rest), -1)
+
+
+def rotate_pairs(
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, rotated: int
+) -> torch.Tensor:
+    """Rotates pairs of neighbours among the first elements."""
+    part, rest = x[..., :rotated], x[..., rotated:]
+    a, b = part[..., 0::2], part[..., 1::2]
+    y = torch.stack((cos * a - sin * b, sin * a + cos * b), -1).flatten(-2)
     return torch.cat((y, rest), -1) if rest.shape[-1] else y

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,9 @@ from sqlalchemy import (
 )
 
 from dlbricks_core.facts import Machine
-from dlbricks_core.store.records import fits
+from dlbricks_core.store import ResultStore
+from dlbricks_core.store.opened import again_when_lost
+from dlbricks_core.store.questions import batches
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
     calibrations,
@@ -32,7 +35,8 @@ from dlbricks_core.store.schema import (
     sessions,
     systems,
 )
-from dlbricks_core.store.selection import Selection, batches
+from dlbricks_records.contents.records import fits
+from dlbricks_records.contents.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,28 @@ class Pruned:
         return self == Pruned()
 
 
-def prune(connection: Connection, place: object, selection: Selection) -> Pruned:
+class _RehearsedError(Exception):
+    """Ends a transaction whose changes are discarded."""
+
+
+@again_when_lost
+def prune(store: ResultStore, selection: Selection, *, rehearse: bool = False) -> Pruned:
+    """Deletes a part of a store, with records that no remaining measurement needs.
+
+    Args:
+        store: The store.
+        selection: What is deleted.
+        rehearse: Whether to only count the records, without deleting them.
+    """
+    pruned = Pruned()
+    with suppress(_RehearsedError), store.writing() as connection:
+        pruned = _prune(connection, store.place, selection)
+        if rehearse:
+            raise _RehearsedError
+    return pruned
+
+
+def _prune(connection: Connection, place: object, selection: Selection) -> Pruned:
     """Deletes the selected measurements.
 
     Measurements without remaining observations are deleted as well, and so are sessions and

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select, typ
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import NullType
 
-from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import (
     Calibration,
     CalibrationKey,
@@ -23,10 +22,10 @@ from dlbricks_core.facts import (
     Rewrite,
     Session,
 )
-from dlbricks_core.facts.checks import flat
-from dlbricks_core.limits import packed
+from dlbricks_core.store import ResultStore
 from dlbricks_core.store.database import Database
-from dlbricks_core.store.records import KnownSystem, Record
+from dlbricks_core.store.opened import again_when_lost
+from dlbricks_core.store.questions import BATCH, KEY, all_among, batches, columns_of, near
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import (
     calibrations,
@@ -34,13 +33,18 @@ from dlbricks_core.store.schema import (
     measurements,
     networks,
     observations,
-    quantities,
     rewrites,
     sessions,
     systems,
 )
-from dlbricks_core.store.selection import BATCH, KEY, all_among, batches, columns_of, near
-from dlbricks_core.wording import argument
+from dlbricks_core.store.written import (
+    calibration_row,
+    introduce,
+    network_row,
+    rewrite_row,
+    storable,
+)
+from dlbricks_records.contents.records import KnownSystem, Record
 
 _Key = tuple[Any, ...]
 """Values of a question's key columns, in the order of :data:`KEY`."""
@@ -69,6 +73,23 @@ class Merged:
     calibrations: int = 0
     rewrites: int = 0
     machines: int = 0
+
+
+@again_when_lost
+def merge(store: ResultStore, records: Iterable[Record]) -> Merged:
+    """Adds records of another store, all or none; see :class:`Merger`.
+
+    Args:
+        store: The store.
+        records: Records of another store.
+
+    Raises:
+        StoreError: If the store holds one of the quantities in another unit.
+    """
+    with store.writing() as connection:
+        merger = Merger(connection, store.place)
+        merger.add(records)
+        return merger.merged
 
 
 @dataclass
@@ -103,8 +124,7 @@ class Merger:
 
     def introduce(self, wanted: Iterable[Quantity]) -> None:
         """Adds the quantities that the store does not have yet."""
-        if unknown := unknown_quantities(self.connection, self.place, wanted):
-            self.connection.execute(insert(quantities), [each.to_dict() for each in unknown])
+        introduce(self.connection, self.place, wanted)
 
     def systems(self, batch: Sequence[KnownSystem]) -> None:
         """Adds systems that are new."""
@@ -272,66 +292,11 @@ _ENDED = (
 )
 
 
-def unknown_quantities(
-    connection: Connection, place: Database, wanted: Iterable[Quantity]
-) -> list[Quantity]:
-    """Quantities that the store does not have yet.
-
-    Raises:
-        StoreError: If it has one in another unit.
-    """
-    every, units = set(wanted), dict[str, str]()
-    for names in batches(each.name for each in every):
-        rows = connection.execute(select(quantities).where(quantities.c.name.in_(names)))
-        units |= {row.name: row.unit for row in rows}
-    for each in every:
-        if units.get(each.name, each.unit) != each.unit:
-            raise StoreError(
-                f"{place}: the result store holds {each.name} in {units[each.name]}, "
-                f"and not in {each.unit}",
-                f"choose another {place.noun} with {argument('store')}",
-            )
-    return sorted(each for each in every if each.name not in units)
-
-
-def keep_calibration(connection: Connection, calibration: Calibration) -> None:
-    """Keeps a calibration, in place of one with the same key."""
-    same = calibrations.c.key == calibration.key.text
-    connection.execute(delete(calibrations).where(same))
-    connection.execute(insert(calibrations), calibration_row(calibration))
-
-
 def _measurement_row(key: _Key, measurement: Measurement) -> dict[str, Any]:
     """Row of a measurement."""
     failure = _failure_of(measurement.failure, measurement.unsupported)
     layers = {"layers": list(measurement.layers)}
     return {**dict(zip(KEY, key, strict=True)), **layers, **_failure_columns(failure)}
-
-
-def calibration_row(calibration: Calibration) -> dict[str, Any]:
-    """Row of a calibration."""
-    return {"key": calibration.key.text, "found": calibration.to_dict()}
-
-
-def network_row(network: NetworkFeatures) -> dict[str, Any]:
-    """Row of a network's features."""
-    return {
-        "signature": network.signature,
-        "version": network.version,
-        "kinds": list(network.kinds),
-        "numbers": packed(network.numbers),
-        "groups": sorted(network.groups),
-    }
-
-
-def rewrite_row(rewrite: Rewrite) -> dict[str, Any]:
-    """Row of a rewritten graph."""
-    return {**flat(rewrite), "graph": packed(rewrite.graph)}
-
-
-def storable(text: object) -> str:
-    """The text as databases hold it: bytes that are no UTF-8, and NUL, become escapes."""
-    return str(text).replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _of_one_kind(records: Iterable[Record]) -> Iterator[tuple[type, list[Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from dlbricks_core.store import Holding
+from dlbricks_records.contents import Holding
 
 
 class HoldingData(TypedDict):

@@ -20,13 +20,20 @@ from dlbricks_core.errors import StoreError, or_room
 from dlbricks_core.facts import LATENCY, Measurement, Quantity, Session
 from dlbricks_core.files import opened
 from dlbricks_core.limits import EXPORTED, JSON_TEXT, LimitError, parsed
+from dlbricks_core.store import ResultStore
 from dlbricks_core.store.database import patiently
-from dlbricks_core.store.merging import Merged
-from dlbricks_core.store.records import Record, measurement_of, plain, record_of, system_of
-from dlbricks_core.store.selection import EVERYTHING, Selection
-from dlbricks_core.store.store import ResultStore
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import argument
+from dlbricks_records.contents.merging import Merged, merge
+from dlbricks_records.contents.records import (
+    Record,
+    measurement_of,
+    plain,
+    record_of,
+    records,
+    system_of,
+)
+from dlbricks_records.contents.selection import EVERYTHING, Selection
 
 VERSION = 3
 """Version of the files that are written. Files of versions 1 and 2 are plain JSON."""
@@ -41,6 +48,7 @@ _CHUNK = 1024
 """Bytes that are decompressed at once. A hostile file makes some 30 MB of them, at most."""
 
 _MIB = 2**20
+"""Bytes of a mebibyte, in which limits are stated."""
 
 _JSON_COLUMNS = frozenset({"layers", "flags", "facts", "found", "kinds", "groups"})
 """Columns of JSON, whose texts are escaped in the database as they are in the file."""
@@ -92,7 +100,7 @@ def _exported(store: ResultStore, selection: Selection, only: Callable[[Record],
     compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     with compressor.stream_writer(content, closefd=False) as file:
         file.write(_line({_VERSION: VERSION, "written_by": __version__}))
-        for record in filter(only, store.records(selection)):
+        for record in filter(only, records(store, selection)):
             kind, data = plain(record)
             numbers[kind] = numbers.get(kind, 0) + 1
             if isinstance(record, Measurement):
@@ -140,7 +148,7 @@ def import_measurements(store: ResultStore, path: Path) -> int:
         StoreError: If the file cannot be read, is damaged or is of a newer version; the store is
             left as it was.
     """
-    return store.merge(read_records(path)).observations
+    return merge(store, read_records(path)).observations
 
 
 def is_exported(location: str | Path) -> bool:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -26,17 +26,11 @@ from dlbricks_core.facts import (
     System,
 )
 from dlbricks_core.facts.checks import checked, flat
+from dlbricks_core.store import ResultStore
+from dlbricks_core.store.questions import BATCH, columns_of, key_of, question_of, readable
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import measurements, networks, observations, quantities, rewrites
-from dlbricks_core.store.selection import (
-    BATCH,
-    EVERYTHING,
-    Selection,
-    columns_of,
-    key_of,
-    question_of,
-    readable,
-)
+from dlbricks_records.contents.selection import EVERYTHING, Selection
 
 Quantities = Mapping[str, Quantity]
 
@@ -207,16 +201,20 @@ _READERS: dict[str, Callable[[Mapping[str, Any], Quantities], Record]] = {
 # Contents of a store, or of a part of it, record by record.
 
 
-def selected(connection: Connection, place: object, selection: Selection) -> Iterator[Record]:
-    """Records of a store, each after the records that it refers to.
+def records(store: ResultStore, selection: Selection = EVERYTHING) -> Generator[Record, None, None]:
+    """All records of a store, or selected records, each after the records that it refers to.
 
     Args:
-        connection: To the database.
-        place: Where the store is kept, for warnings.
+        store: The store.
         selection: Machines and backends whose records are requested. Calibrations belong to a whole
             system, so they are left out if only one of its machines is named. Graphs that backends
             make of models are the same on all machines of a system.
     """
+    with store.reading() as connection:
+        yield from _selected(connection, store.place, selection)
+
+
+def _selected(connection: Connection, place: object, selection: Selection) -> Iterator[Record]:
     chosen = selection.measured(connection)
     with Reader(connection, place, selection.taken()) as reader:
         systems = select(measurements.c.system).where(chosen).distinct()

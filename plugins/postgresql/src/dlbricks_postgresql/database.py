@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.ext.compiler import compiles
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.store import database, sqlite
@@ -34,7 +35,13 @@ from dlbricks_core.store.database import (
     checked_revision,
     is_current,
 )
-from dlbricks_core.store.schema import APPLICATION_ID, MARK, metadata
+from dlbricks_core.store.schema import (
+    APPLICATION_ID,
+    MARK,
+    Bytewise,
+    JoinedTexts,
+    metadata,
+)
 
 _READS = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 # Each statement, also the first after the lock, sees commits of other processes.
@@ -100,6 +107,24 @@ _CURES = {
     "No space": "free some space on the server",
 }
 """First half of the hint, by words of the error that the server or libpq gives."""
+
+
+_DRIVERS = {"postgres", "postgresql", "postgresql+psycopg"}
+"""Beginnings of URLs that name a database for psycopg."""
+
+
+def located(url: URL) -> PostgreSQL:
+    """The database of a URL; nothing is opened.
+
+    Raises:
+        StoreError: If the URL names another driver than psycopg.
+    """
+    if url.drivername not in _DRIVERS:
+        raise StoreError(
+            f"PostgreSQL is read through psycopg, not through {url.drivername}://...",
+            "write postgresql+psycopg://user@host/database",
+        )
+    return PostgreSQL(url.set(drivername="postgresql+psycopg"))
 
 
 @dataclass(frozen=True)
@@ -311,3 +336,15 @@ def _copied(connection: Connection, revision: str | None) -> Engine:
             if rows := [row._asdict() for row in connection.execute(select(table))]:
                 copy.execute(insert(table), rows)
     return engine
+
+
+@compiles(JoinedTexts, "postgresql")
+def _joined(element: JoinedTexts, compiler: Any, **how: Any) -> str:
+    each, order = (compiler.process(part, **how) for part in element.clauses)
+    return f"convert_to(string_agg(CAST({each} AS TEXT), ',' ORDER BY {order}), 'UTF8')"
+
+
+@compiles(Bytewise, "postgresql")
+def _collated(element: Bytewise, compiler: Any, **how: Any) -> str:
+    (text,) = element.clauses
+    return f'{compiler.process(text, **how)} COLLATE "C"'

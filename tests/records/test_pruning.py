@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from dlbricks_records.contents import Pruned, Selection, info, prune
 
 from dlbricks_core.facts import (
     LATENCY,
@@ -19,7 +20,7 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.store import Pruned, ResultStore, Selection
+from dlbricks_core.store import ResultStore
 
 OLD, NEW = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 6))
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "paper:runs=100", "0.1.0")
@@ -90,16 +91,16 @@ CASES = {
 @pytest.mark.parametrize(("selection", "expected", "gone"), CASES.values(), ids=CASES)
 def test_what_is_named_is_deleted_and_nothing_else(store, selection, expected, gone):
     before = left(store)
-    assert store.prune(selection, rehearse=True) == expected
+    assert prune(store, selection, rehearse=True) == expected
     assert left(store) == before
-    assert store.prune(selection) == expected
+    assert prune(store, selection) == expected
     assert left(store) == {row for row in before if not gone(row)}
-    assert store.prune(selection) == Pruned()
+    assert prune(store, selection) == Pruned()
 
 
 def test_sessions_before_a_date_are_deleted_with_their_samples(store):
     half = datetime(2026, 3, 1, tzinfo=UTC)
-    pruned = store.prune(Selection(before=half))
+    pruned = prune(store, Selection(before=half))
     assert (pruned.observations, pruned.sessions) == (3, 1)
     assert [session.id for session in store.sessions()] == ["new", "t"]
     assert ("here", "mxnet", "1.10.0", "abc", 2, None) in left(store)
@@ -107,7 +108,7 @@ def test_sessions_before_a_date_are_deleted_with_their_samples(store):
 
 
 def test_failures_are_forgotten_and_samples_stay(store):
-    assert store.prune(Selection(failures=True)) == Pruned(measurements=1, failures=2, networks=1)
+    assert prune(store, Selection(failures=True)) == Pruned(measurements=1, failures=2, networks=1)
     assert ("here", "mxnet", "1.9.1", "bad", 2, None) in left(store)
     assert all(failure is None for *_, failure in left(store))
 
@@ -123,16 +124,16 @@ def test_disturbed_samples_are_deleted_and_quiet_ones_stay(store):
     ):
         store.add_samples(KEY, each)
     before = left(store)
-    pruned = store.prune(Selection(disturbed=True))
+    pruned = prune(store, Selection(disturbed=True))
     assert (pruned.observations, pruned.measurements, pruned.calibrations) == (2, 0, 0)
     assert len(store.get([KEY])[KEY].values) == 4
     assert len(left(store) & before) == len(before) - 1
-    assert store.prune(Selection(disturbed=True)).nothing
+    assert prune(store, Selection(disturbed=True)).nothing
 
 
 def test_one_of_two_equal_machines_is_deleted_alone(store):
     first = Machine("here", "", frozenset({"h1"}), alone=False)
-    pruned = store.prune(Selection((first,)))
+    pruned = prune(store, Selection((first,)))
     assert (pruned.observations, pruned.sessions, pruned.systems) == (3, 1, 0)
     assert {each for row in store.sessions() for each in [row.host]} == {"h2", ""}
     assert list(store.systems()) == ["here", "there"]
@@ -163,27 +164,27 @@ def test_a_quantity_is_deleted_with_its_parts_and_no_other_one(observed):
     assert observed.quantities() == ["kept", "latency", "peak"]
     selection = Selection(quantities=("peak",))
     expected = Pruned(measurements=3, observations=2, failures=1)
-    assert observed.prune(selection, rehearse=True) == expected
+    assert prune(observed, selection, rehearse=True) == expected
     assert observed.quantities() == ["kept", "latency", "peak"]
-    assert observed.prune(selection) == expected
+    assert prune(observed, selection) == expected
     assert observed.quantities() == ["kept", "latency"]
-    assert observed.prune(selection) == Pruned()
-    assert observed.prune(Selection(quantities=("kept",))).observations == 1
+    assert prune(observed, selection) == Pruned()
+    assert prune(observed, Selection(quantities=("kept",))).observations == 1
     assert left(observed) == {row for row in before if row[5] != "no memory" and row[4] != 1}
 
 
 def test_what_was_fitted_to_a_quantity_goes_with_the_last_of_it(observed):
-    pruned = observed.prune(Selection(quantities=("latency",), outdated=True))
+    pruned = prune(observed, Selection(quantities=("latency",), outdated=True))
     assert (pruned.calibrations, pruned.rewrites) == (1, 0)  # one version is left of its setup
-    pruned = observed.prune(Selection(quantities=("latency",)))
+    pruned = prune(observed, Selection(quantities=("latency",)))
     # On the other systems nothing else was measured.
     assert (pruned.calibrations, pruned.rewrites) == (2, 2)
     assert observed.quantities() == ["kept", "peak"]
-    assert observed.prune(Selection(quantities=("latency",))) == Pruned()
+    assert prune(observed, Selection(quantities=("latency",))) == Pruned()
 
 
 def test_failures_of_a_quantity_are_forgotten_alone(observed):
-    pruned = observed.prune(Selection(quantities=("peak",), failures=True))
+    pruned = prune(observed, Selection(quantities=("peak",), failures=True))
     assert pruned == Pruned(measurements=1, failures=1)
     assert {row[5] for row in left(observed)} == {None, "ill", "too slow"}
 
@@ -192,11 +193,11 @@ def test_deleting_gives_space_back(place):
     with ResultStore.open(place) as store:
         many = Observation("s", 0, tuple(1 / number for number in range(1, 20_000)))
         store.add_samples(KEY, many)
-        full = store.info().size
-        store.prune(Selection(backends=("mxnet",)))
+        full = info(store).size
+        prune(store, Selection(backends=("mxnet",)))
         freed = store.compact()
         assert freed > 50_000
-        assert store.info().size == full - freed
+        assert info(store).size == full - freed
         store.add_samples(KEY, many)
     with ResultStore.open(place) as store:
-        assert store.info().observations == 1
+        assert info(store).observations == 1

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.portable import import_measurements
+from dlbricks_records.contents import import_measurements
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Stores in PostgreSQL databases, which many machines share."""
