@@ -7,28 +7,24 @@ networks belong to the survey, so the reference data contain them for other syst
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import Literal
 
 from dlbricks_core import survey
-from dlbricks_core.analysis import Volume
-from dlbricks_core.facts import LATENCY, Setup
-from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict.atlas import SURVEYED
-from dlbricks_core.predict.training_data import quiet_values
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
 Unit = Literal["GFLOP/s", "GB/s", "us"]
 
-_RATES: Mapping[int, tuple[str, Unit]] = {
+RATES: Mapping[int, tuple[str, Unit]] = {
     2: ("large product", "GFLOP/s"),
     26: ("product of few rows", "GFLOP/s"),
     40: ("product of one row", "GB/s"),
@@ -55,27 +51,9 @@ _RATES: Mapping[int, tuple[str, Unit]] = {
 }
 """Name and unit of the rate that each network shows, by its place in the survey's order."""
 
-_PROTOCOL = next(iter(PROTOCOLS.values()))
-
-
 RUNS = 8
 """Runs of each network. Their scatter is small compared with the differences of layers between
 systems."""
-
-
-@dataclass(frozen=True)
-class MachineRate:
-    """Work of a machine in a second, or time of a call, inside a framework.
-
-    Attributes:
-        name: What was timed.
-        value: Operations or bytes in a second, in units of 1e9, or microseconds.
-        unit: Unit of the value.
-    """
-
-    name: str
-    value: float
-    unit: Unit
 
 
 def surveyed(number: int) -> dict[str, Target]:
@@ -99,8 +77,8 @@ def _first(number: int) -> tuple[Target, ...]:
 @cache
 def rated() -> Mapping[str, Target]:
     """The networks, by signature."""
-    drawn = [*surveyed(max(_RATES) + 1).items()]
-    return dict(drawn[place] for place in _RATES)
+    drawn = [*surveyed(max(RATES) + 1).items()]
+    return dict(drawn[place] for place in RATES)
 
 
 def time_rates(request: Request, store: ResultStore, observer: Observer) -> Ledger:
@@ -113,30 +91,3 @@ def time_rates(request: Request, store: ResultStore, observer: Observer) -> Ledg
     """
     few = replace(request, runs=RUNS, precision=None, budget_s=None, force=False)
     return measure(rated().values(), few, store, observer)
-
-
-def rates_of(store: ResultStore, fingerprint: str) -> Mapping[Setup, Sequence[MachineRate]]:
-    """Rates that a store holds of a system, by setup, in their usual order.
-
-    Args:
-        store: Store of the measurements.
-        fingerprint: Fingerprint of the system.
-    """
-    shown = dict(zip(rated(), _RATES.values(), strict=True))
-    found: dict[Setup, dict[str, MachineRate]] = {}
-    for each in store.sampled(LATENCY, system=fingerprint):
-        subject, setup = each.question.subject, each.question.setup
-        samples = quiet_values(each)[0]
-        if subject.signature in shown and setup.protocol == _PROTOCOL.identity and samples:
-            ms = float(_PROTOCOL.statistic(samples))
-            name, unit = shown[subject.signature]
-            rate = MachineRate(name, _value(rated()[subject.signature], unit, ms), unit)
-            found.setdefault(setup, {})[subject.signature] = rate
-    return {setup: [own[s] for s in shown if s in own] for setup, own in found.items()}
-
-
-def _value(target: Target, unit: Unit, ms: float) -> float:
-    if unit == "us":
-        return ms * 1e3
-    volume = Volume.of(target.brick.model)
-    return (volume.flops if unit == "GFLOP/s" else volume.nbytes) / (ms * 1e6)

@@ -19,6 +19,7 @@ from dlbricks_core.figures.statistics import median
 from dlbricks_core.measure.cutting import Cutting
 from dlbricks_core.measure.ledger import Effort, Ledger
 from dlbricks_core.measure.request import Request
+from dlbricks_core.store import ResultStore
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,6 +31,7 @@ __all__ = [
     "ModelResult",
     "Offer",
     "OverSizes",
+    "QuantityPredictor",
     "RunResult",
 ]
 
@@ -295,3 +297,23 @@ class RunResult:
 
     def _failure(self, subject: str, reason: str, stage: Stage, part: str = "") -> Failure:
         return Failure(subject, reason, stage, part, self.request.backend.name)
+
+
+class QuantityPredictor(ABC):
+    """Predicts a quantity other than latency.
+
+    Found through the entry-point group ``dlbricks.quantity_predictors``. The class must be
+    importable without what predicts, because the list of plugins imports it.
+    """
+
+    #: Name, equal to the entry point's.
+    name: str
+
+    @abstractmethod
+    def fill(self, result: RunResult, store: ResultStore) -> RunResult:
+        """The result with predicted values for bricks and models without a value.
+
+        Args:
+            result: Result from the store alone.
+            store: Store of the observations.
+        """

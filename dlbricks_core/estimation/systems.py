@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from dlbricks_core.errors import DLBricksError
@@ -15,8 +14,6 @@ _HOST = "@"
 
 _SHORT = 8
 """Number of characters of a fingerprint or a host in short references."""
-
-_NAME = re.compile(r"\w[\w.+-]{0,39}")
 
 _NAMED = 30
 """Systems that a message names; the others are counted."""
@@ -93,45 +90,6 @@ def at_system(store: ResultStore, text: str | None) -> tuple[System | None, Resu
         return None, store
     system, machine = find_system(store, text)
     return system, store if machine is None else store.within(machine)
-
-
-def name_machine(store: ResultStore, text: str, name: str) -> Machine:
-    """Names a machine of a store.
-
-    A fingerprint selects its hosts without a name, if it has any.
-
-    Args:
-        store: The store.
-        text: As for :func:`find_machine`.
-        name: The name. Hosts of one system may share a name, because a restarted machine may appear
-            as another host.
-
-    Returns:
-        The machine with its name.
-
-    Raises:
-        DLBricksError: If not exactly one machine matches, or the name is invalid or taken.
-    """
-    machines = store.machines()
-    unnamed = [each for each in machines if not each.name and each.system.startswith(text)]
-    machine = unnamed[0] if len(unnamed) == 1 and text else find_machine(store, text)
-    if not _NAME.fullmatch(name):
-        raise DLBricksError(
-            f"{name!r:.60} is not a valid name for a machine",
-            hint="A name has up to 40 letters, digits, dots, hyphens and underscores.",
-        )
-    for each in machines:
-        if each.system.startswith(name.lower()):
-            raise DLBricksError(
-                f"{name} is the beginning of a system's fingerprint", hint="Choose another name."
-            )
-        if each.name == name and each.system != machine.system:
-            raise DLBricksError(
-                f"{name} is the name of another system, {each.system}",
-                hint="Choose another name, or rename that system first.",
-            )
-    store.name_machine(machine, name)
-    return Machine(machine.system, name, machine.hosts, machine.alone)
 
 
 def _meant(machines: Sequence[Machine], systems: Mapping[str, System], text: str) -> list[Machine]:

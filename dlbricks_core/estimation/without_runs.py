@@ -15,12 +15,11 @@ from dlbricks_core.compose.options import (
     PAPER_COMPOSER,
     CutOptions,
 )
-from dlbricks_core.errors import DLBricksError
+from dlbricks_core.errors import DLBricksError, UnknownPluginError
 from dlbricks_core.estimation.assemble import assemble, joined
 from dlbricks_core.estimation.defaults import PREDICTOR, REGRESSION
 from dlbricks_core.estimation.predicted import with_predictions
-from dlbricks_core.estimation.regression import with_regression
-from dlbricks_core.estimation.results import RunResult
+from dlbricks_core.estimation.results import QuantityPredictor, RunResult
 from dlbricks_core.estimation.systems import reference, told_apart
 from dlbricks_core.facts import Measurement, Note, Question
 from dlbricks_core.facts.note import note
@@ -31,9 +30,10 @@ from dlbricks_core.measure.ledger import Ledger, Networks
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import kept_rewrites
 from dlbricks_core.measure.schedule import shortfalls
+from dlbricks_core.plugins import find, names, use
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.wording import argument
+from dlbricks_core.wording import argument, clone_install
 
 NO_PREDICTOR = "none"
 """Name with which users choose no predictor."""
@@ -316,8 +316,27 @@ def _predicted(result: RunResult, predictor: str | None, store: ResultStore) -> 
     if predictor is None:
         return result
     if result.request.metric:
-        return with_regression(result, store)
+        return _quantity_predictor(result.request).fill(result, store)
     return with_predictions(result, predictor, store)
+
+
+def _quantity_predictor(request: Request) -> QuantityPredictor:
+    """The predictor of quantities other than latency.
+
+    Raises:
+        UnknownPluginError: If its distribution is not installed.
+    """
+    kind = "quantity predictor"
+    if REGRESSION not in names(kind):
+        raise UnknownPluginError(
+            f"predictions of {request.quantity.name} come with dlbricks-quantities, which is not "
+            "installed",
+            hint=f"{clone_install('plugins/quantities')}. Or choose {argument('predictor')} "
+            f"{NO_PREDICTOR}.",
+        )
+    plugin = find(kind, REGRESSION, QuantityPredictor)
+    predictor: QuantityPredictor = use(plugin, plugin.loaded)
+    return predictor
 
 
 def default_predictor(request: Request) -> str:

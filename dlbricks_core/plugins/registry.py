@@ -97,6 +97,7 @@ GROUPS: dict[str, str] = {
     "models": "dlbricks.models",
     "composer": "dlbricks.composers",
     "predictor": "dlbricks.predictors",
+    "quantity predictor": "dlbricks.quantity_predictors",
     "metric": "dlbricks.metrics",
     "column": "dlbricks.columns",
     "page": "dlbricks.pages",

@@ -136,24 +136,6 @@ def _never_measured(
     )
 
 
-def _shipped(
-    quantity: str,
-    names: Sequence[str],
-    models: int,
-    backend: str,
-    version: str,
-    threads: int,
-    system: str,
-    date: str,
-) -> str:
-    theirs = "its" if len(names) == 1 else "their"
-    return (
-        f"{quantity} of {listed(names, _NAMED)} is predicted from {models} well-known models on "
-        f"{backend} {version}, {count(threads, 'thread')} ({system}, {date}): measuring with "
-        f"{argument('quantity')} {quantity} observes {theirs} bricks"
-    )
-
-
 def _converted(own_instruction: bool) -> str:
     return f"is converted to float32{' by a dedicated instruction (f16c)' * own_instruction}"
 
@@ -351,20 +333,6 @@ WORDS: dict[str, Callable[..., str]] = {
             if disturbed
             else ""
         )
-    ),
-    "too-few-observed": lambda quantity, networks, families, held, held_families: (
-        f"a prediction of {quantity} needs {networks} networks of {families} families of models, "
-        f"and the store has {held} of {held_families} in this setup: measure more models "
-        f"with {argument('quantity')} {quantity}"
-    ),
-    "predicted-from-shipped": _shipped,
-    "models-larger-than-shipped": lambda quantity, names, models: (
-        f"{quantity} of {listed(names, _NAMED)} is not predicted from the {models} well-known "
-        "models of the package: none is half as large"
-    ),
-    "bricks-larger-than-observed": lambda quantity, bricks, of_bricks: (
-        f"{quantity} is not predicted for {bricks} of {of_bricks} bricks: no network of nearly "
-        "their size was observed"
     ),
     # Comparisons.
     "parts-of-own-layers": lambda backends: (

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dlbricks_machine.names import name_machine
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import BrickSet, CutModel
@@ -14,7 +15,7 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation import conditioned as oracle
 from dlbricks_core.estimation import extrapolation as doubts
-from dlbricks_core.estimation.systems import at_system, name_machine
+from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Observation, Session
 from dlbricks_core.figures.figure import RESAMPLES, Measured, relative_half_width

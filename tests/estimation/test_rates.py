@@ -1,16 +1,17 @@
 """Rates: the fixed networks, and what a store says of them."""
 
 import pytest
+from dlbricks_machine.rates import rates_of
 
 from dlbricks_core.estimation import rates as module
-from dlbricks_core.estimation.rates import rated, rates_of
+from dlbricks_core.estimation.rates import rated
 from dlbricks_core.facts import Observation
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
 
 def test_each_network_is_named_once_and_takes_a_few_milliseconds():
-    names = [name for name, _ in module._RATES.values()]
+    names = [name for name, _ in module.RATES.values()]
     assert len(rated()) == len(names) == len(set(names))
     it = next(e for e in shipped("onnxruntime") if e.setup.threads == 1)
     own = {s: float(ms) for s, ms in zip(it.signatures, it.log_ms, strict=True)}

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from dlbricks_machine.names import name_machine
 from dlbricks_records.contents import exported, merge
 from dlbricks_records.stores import records_of_files, records_of_stores, selected
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import find_machine, find_system, name_machine, reference
+from dlbricks_core.estimation.systems import find_machine, find_system, reference
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore

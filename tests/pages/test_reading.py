@@ -5,6 +5,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from dlbricks_machine.names import name_machine
 from dlbricks_pages import tables
 from dlbricks_pages import view as words
 from dlbricks_pages.contents import NetworkValue, read_atlas
@@ -14,7 +15,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import name_machine
 from dlbricks_core.facts import LATENCY, SCENARIO_LATENCY, Observation, Session, Subject
 from dlbricks_core.figures import Measured
 from dlbricks_core.figures.figure import interval

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import dlbricks_quantities.notes  # noqa: F401 - adds its sentences
 import dlbricks_serving.notes  # noqa: F401 - adds its sentences
 import dlbricks_sizes.notes  # noqa: F401 - adds its sentences
 import dlbricks_study.notes  # noqa: F401 - adds its sentences

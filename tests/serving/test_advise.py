@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dlbricks_machine.names import name_machine
 from dlbricks_serving.advice import places as rooms
 from dlbricks_serving.advice.advice import AdviceRequest
 from dlbricks_serving.advice.job import AdviseJob
@@ -20,7 +21,6 @@ from dlbricks_core.commands.estimate.actions import EstimateJob
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation import conditioned as oracle
-from dlbricks_core.estimation.systems import name_machine
 from dlbricks_core.facts import Observation, Question, Session, Subject
 from dlbricks_core.facts.observation import LATENCY
 from dlbricks_core.figures.figure import RESAMPLES

@@ -19,6 +19,7 @@ from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.compose import Composer
 from dlbricks_core.errors import DLBricksError, PluginError
+from dlbricks_core.estimation.results import QuantityPredictor
 from dlbricks_core.importers import Importer, ModelCollection, ModelNotes
 from dlbricks_core.importers.lookup import find_collection
 from dlbricks_core.measure.metric import Metric
@@ -94,6 +95,7 @@ _BASES: dict[str, type] = {
     "models": ModelCollection,
     "composer": Composer,
     "predictor": Predictor,
+    "quantity predictor": QuantityPredictor,
     "metric": Metric,
     "column": Column,
     "page": ResultPage,

@@ -14,14 +14,15 @@ from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.rates import rates_of
-from dlbricks_core.estimation.systems import find_machine, name_machine
+from dlbricks_core.estimation.systems import find_machine
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.request import usual_threads
 from dlbricks_core.plugins import Plugin, attempt, discover
 from dlbricks_core.preferences import preferences
 from dlbricks_core.store import ResultStore
 from dlbricks_machine import report
+from dlbricks_machine.names import name_machine
+from dlbricks_machine.rates import rates_of
 from dlbricks_machine.readiness import Check, check_readiness
 
 

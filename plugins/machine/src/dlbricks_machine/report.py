@@ -10,7 +10,6 @@ from dlbricks_records.contents import Inventory
 from dlbricks_records.holdings import HoldingData, holding_data
 from rich.table import Table
 
-from dlbricks_core.estimation.rates import MachineRate
 from dlbricks_core.estimation.systems import reference
 from dlbricks_core.facts import Machine, Session, Setup, System
 from dlbricks_core.machine.speed import MULTIPLYING, multiplying
@@ -21,6 +20,7 @@ from dlbricks_core.report.remarks import processor_notes
 from dlbricks_core.report.tables import Console, lines, styled, table
 from dlbricks_core.sanitize import without_secrets
 from dlbricks_core.wording import argument, count
+from dlbricks_machine.rates import MachineRate
 from dlbricks_machine.readiness import Check
 
 

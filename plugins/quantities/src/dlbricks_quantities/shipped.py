@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from dlbricks_core.facts import Setup
-from dlbricks_core.predict.regression import Regression
+from dlbricks_quantities.regression import Regression
 
 FOLDER = Path(__file__).parent / "whole_models"
 """Folder of the files: one for each quantity and backend."""

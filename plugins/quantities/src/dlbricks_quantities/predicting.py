@@ -10,16 +10,16 @@ import numpy as np
 from dlbricks_core.estimation.assemble import NOT_MEASURED, assemble
 from dlbricks_core.estimation.defaults import REGRESSION
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.regression import FEWEST, FEWEST_FAMILIES, Regression, size_of
 from dlbricks_core.predict.training_data import features_of, usable_networks
-from dlbricks_core.predict.whole_models import whole_models
 from dlbricks_core.store import ResultStore
+from dlbricks_quantities.notes import note
+from dlbricks_quantities.regression import FEWEST, FEWEST_FAMILIES, Regression, size_of
+from dlbricks_quantities.shipped import whole_models
 
 
 def with_regression(result: RunResult, store: ResultStore) -> RunResult:

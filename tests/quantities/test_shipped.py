@@ -4,12 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_quantities.shipped import FOLDER, ObservedModel, WholeModels, whole_models
 
+from dlbricks_core.facts import Setup
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.measure.metric import find_metric
-from dlbricks_core.predict.whole_models import FOLDER, ObservedModel, WholeModels, whole_models
 
 SHIPPED = sorted(FOLDER.glob("*.json"))
+
+
+@pytest.fixture
+def setup():
+    return lambda **parts: replace(
+        Setup("backend", "1.0", "{}", 1, "interleaved", "0.1.0"), **parts
+    )
 
 
 @pytest.fixture
