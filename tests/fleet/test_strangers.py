@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import struct
 import threading
 import time
 from contextlib import contextmanager
@@ -123,6 +124,26 @@ def test_an_end_that_closes_before_the_connection_is_used_is_named(monkeypatch, 
 
     monkeypatch.setattr(TCPClient, "connect", closed)
     with silent() as port, pytest.raises(DLBricksError, match="closes it at once"):
+        member(f"tcp://127.0.0.1:{port}", Access())
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        b"",
+        struct.pack("!Q", 5),
+        struct.pack("!Q", 2**36) + b"few",
+        struct.pack("!Q", 2**40),
+        struct.pack("!Q", 1) + b"\xc1",
+    ],
+    ids=["nothing", "size", "few of many", "too many", "no message"],
+)
+@pytest.mark.parametrize("member", [client_of, worker_of])
+def test_an_end_that_begins_as_a_member_and_stops_is_named(monkeypatch, says, member):
+    monkeypatch.setattr(client, "_TRY_S", 2.0)
+    monkeypatch.setattr(wire, "LIMIT_S", 0.5)
+    words = "something begins as a scheduler does, and sends (no message|bytes that are no message)"
+    with spoken(wire.PREFACE + says) as port, pytest.raises(DLBricksError, match=words):
         member(f"tcp://127.0.0.1:{port}", Access())
 
 

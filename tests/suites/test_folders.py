@@ -277,6 +277,7 @@ def test_a_manifest_with_a_brick_twice_is_refused(folder):
     refused(folder, first["file"], "2 times")
 
 
+@pytest.mark.timeout(60)
 def test_a_manifest_must_be_a_regular_file_of_limited_size(folder, original, tmp_path):
     path = folder / "manifest.json"
     with path.open("r+b") as file:

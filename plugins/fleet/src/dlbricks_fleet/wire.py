@@ -50,6 +50,9 @@ _SIZE = struct.Struct("!Q")
 _LARGEST = 2**36
 """Largest message in bytes: more than a suite has."""
 
+_PIECE = 2**26
+"""Bytes that are read at once."""
+
 _CHUNK = 2**30
 """Bytes that are written at once: OpenSSL accepts less than 2 GiB."""
 
@@ -89,13 +92,14 @@ class _Plain(TCP):  # type: ignore[misc, unused-ignore]
     """Connection that carries plain data."""
 
     _met = False
+    _has_read = False
 
     async def read(self, deserializers: Any = None) -> Any:
         """Next message.
 
         Raises:
             PeerError: If the message is about an error of the other end.
-            SilentError: If the other end does not begin in time.
+            SilentError: If the other end does not begin in time, or stops before its first message.
             StrangerError: If the other end begins as no member of a fleet does.
         """
         if not self._met:
@@ -104,12 +108,19 @@ class _Plain(TCP):  # type: ignore[misc, unused-ignore]
         if stream is None:
             raise CommClosedError
         try:
-            size = _size_in(await stream.read_bytes(_SIZE.size))
-            message = unpacked(await read_bytes_rw(stream, size))
+            # Dask waits for the first message without end.
+            limit = None if self._has_read else LIMIT_S
+            message = unpacked(await asyncio.wait_for(_next(stream), limit))
+            self._has_read = True
+        except TimeoutError as error:
+            self.abort()
+            raise SilentError(_STOPS) from error
         except (StreamClosedError, ssl.SSLError) as error:
             self._lose(error)
         except (ValueError, msgpack.UnpackException) as error:
             self.abort()
+            if not self._has_read:
+                raise StrangerError(_BABBLES) from error
             raise CommClosedError(
                 f"{self.peer_address} sent bytes that are not a message"
             ) from error
@@ -174,9 +185,26 @@ class _Plain(TCP):  # type: ignore[misc, unused-ignore]
 
 
 _SILENT = f"something accepts the connection and sends nothing for {LIMIT_S:g} s"
+_STOPS = f"something begins as a scheduler does, and sends no message within {LIMIT_S:g} s"
+_BABBLES = "something begins as a scheduler does, and sends bytes that are no message"
 _CLOSES = "something accepts the connection and closes it at once"
 _NO_TLS = "something answers there, but without TLS"
 _REFUSES = "the other end refuses the certificate of this machine"
+
+
+async def _next(stream: Any) -> bytearray | memoryview:
+    """Bytes of the next message. They take no memory before they have come.
+
+    Raises:
+        ValueError: If no member of a fleet sends so long a message.
+    """
+    size = _size_in(await stream.read_bytes(_SIZE.size))
+    if size <= _PIECE:
+        return await read_bytes_rw(stream, size)  # type: ignore[no-any-return, unused-ignore]
+    found = bytearray()
+    while len(found) < size:
+        found += await read_bytes_rw(stream, min(_PIECE, size - len(found)))
+    return found
 
 
 async def _begin(stream: Any) -> bytes:
