@@ -249,8 +249,8 @@ def errors(
     """Logarithms of predicted over measured latencies, and their believed standard deviations."""
     counts = part.counts[judged]
     shares, ms = shares_of(counts, belief.mean, part.call_ms[judged])
-    own = discrepancy_of(part.setup.backend).predicted ** 2 + Learned.composing_error**2
-    variance = np.diag(belief.between(shares)) + own
+    common = discrepancy_of(part.setup.backend, stranger=True).predicted
+    variance = np.diag(belief.between(shares)) + common**2 + Learned.composing_error**2
     return np.log(ms) - part.log_ms[judged], np.sqrt(variance)
 
 

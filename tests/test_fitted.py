@@ -49,6 +49,7 @@ READ_BY = {
         "nearness": distances,
         "rates": rates,
         "spread": lambda: spread_factor(""),
+        "strangers": lambda: discrepancy_of("*", stranger=True),
         "warmth": lambda: warmth_of("*"),
     },
 }

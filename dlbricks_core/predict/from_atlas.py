@@ -33,7 +33,7 @@ from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.sampling import agreeing_draws, centred
 from dlbricks_core.predict.transfer import Expected, transferred
 from dlbricks_core.predict.warm import cold_twins, warmed, warmth_of
-from dlbricks_core.predict.whole_errors import discrepancy_of, spread_of_wholes
+from dlbricks_core.predict.whole_errors import discrepancy_of, is_stranger, spread_of_wholes
 
 MOST_STORED = 250
 """Maximum number of a store's own networks behind a prediction. With 250 instead of 800, a
@@ -105,7 +105,8 @@ class FromAtlas(Predictor):
         found = np.exp(agreeing_draws(centred(belief, networks), *measured, count=RESAMPLES))
         # What was measured here has narrowed the draws, so that the factor does not fit them.
         spread = SpreadFactor() if known else spread_of_wholes(setup, system, atlas)
-        discrepancy = replace(discrepancy_of(setup.backend), spread=spread)
+        stranger = is_stranger(setup, system, atlas)
+        discrepancy = replace(discrepancy_of(setup.backend, stranger=stranger), spread=spread)
         likely, draws = networks @ layer_ms, (networks @ found.T).T
         # A measurement that contradicts all others is trusted for its own brick, and hardly changes
         # other bricks.

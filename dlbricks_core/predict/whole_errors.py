@@ -13,13 +13,34 @@ from dlbricks_core.predict.atlas import Contribution
 
 
 @cache
-def discrepancy_of(backend: str) -> Discrepancy:
+def discrepancy_of(backend: str, *, stranger: bool = False) -> Discrepancy:
     """Errors that the bricks of one model share on a backend, beside the error of composing.
 
     They were found on systems that were left out (benchmarks/predictor/discrepancy.py). An unknown
     backend gets the errors of all backends together.
+
+    Args:
+        backend: Name of the backend.
+        stranger: Whether reference data of other systems predict. How layers combine differs more
+            between systems than between models of one (benchmarks/predictor/strangers.py).
     """
-    return Discrepancy(**fitted.of_backend(__file__, "discrepancy", backend))
+    found = Discrepancy(**fitted.of_backend(__file__, "discrepancy", backend))
+    if not stranger:
+        return found
+    return replace(found, **fitted.of_backend(__file__, "strangers", backend))
+
+
+def is_stranger(setup: Setup, system: System, atlas: Sequence[Contribution]) -> bool:
+    """Whether the atlas lacks reference data of the system and setup themselves.
+
+    Args:
+        setup: How the models run.
+        system: System on which they run.
+        atlas: Contributions behind the prediction.
+    """
+    here = system.fingerprint
+    own = (each for each in atlas if each.pulls.size and each.system.fingerprint == here)
+    return not any(replace(each.setup, plugin=setup.plugin) == setup for each in own)
 
 
 def spread_of_wholes(setup: Setup, system: System, atlas: Sequence[Contribution]) -> SpreadFactor:
@@ -33,11 +54,9 @@ def spread_of_wholes(setup: Setup, system: System, atlas: Sequence[Contribution]
         system: System on which they run.
         atlas: Contributions behind the prediction.
     """
-    place = system.fingerprint
-    own = (each for each in atlas if each.pulls.size and each.system.fingerprint == place)
-    if not any(replace(each.setup, plugin=setup.plugin) == setup for each in own):
+    if is_stranger(setup, system, atlas):
         return SpreadFactor()
-    return spread_factor(f"{place[:8]}-{setup.backend}-{setup.threads}")
+    return spread_factor(f"{system.fingerprint[:8]}-{setup.backend}-{setup.threads}")
 
 
 @cache

@@ -9,6 +9,7 @@ from dlbricks_core.facts import Setup, System
 from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.predict.layer_posterior import LayerPosterior
 from dlbricks_core.predict.transfer import (
+    believed_of_baseline,
     contrasts,
     difference,
     kriging_weights,
@@ -109,7 +110,7 @@ def test_what_the_baseline_expects_of_a_difference_is_believed_and_doubted(layer
     assert found.mean == pytest.approx(share * np.ones(5))
     unlike = unlikeness((SYSTEM, SETUP), place)
     own = unlike * (difference().covariance(layers, layers) + difference().noise * np.eye(5))
-    assert found.covariance == pytest.approx(own + 0.1)
+    assert found.covariance == pytest.approx(own + believed_of_baseline().variance)
 
 
 def test_what_the_baseline_expects_between_known_places_is_no_error(layers):
@@ -128,7 +129,9 @@ def test_what_the_baseline_expects_between_known_places_is_no_error(layers):
     moved = slower[third] - weights[1]
     flat = carried(layers, [[0.0] * 5] * 2, places, place)
     assert found.mean == pytest.approx(np.full(5, slower[third]))
-    assert found.covariance == pytest.approx(flat.covariance + 0.1 * moved**2)
+    assert found.covariance == pytest.approx(
+        flat.covariance + believed_of_baseline().variance * moved**2
+    )
 
 
 def test_layers_share_errors_of_the_terms_that_their_time_is_made_up_of(layers):

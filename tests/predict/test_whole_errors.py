@@ -10,7 +10,7 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.predicted import SpreadFactor
 from dlbricks_core.predict import shipped
 from dlbricks_core.predict.from_atlas import FromAtlas
-from dlbricks_core.predict.whole_errors import spread_factor, spread_of_wholes
+from dlbricks_core.predict.whole_errors import discrepancy_of, spread_factor, spread_of_wholes
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +47,22 @@ def test_figures_have_the_factor_until_a_brick_was_measured(reference, builder):
     known = {s: Predicted(0.1, np.full(RESAMPLES, 0.1)) for s in bricks}
     (found,) = ask(bricks, own.setup, own.system, known, [own]).values()
     assert found.discrepancy.spread == SpreadFactor()
+
+
+@pytest.mark.parametrize("backend", ["mxnet", "onnxruntime", "openvino", "pytorch", "any other"])
+def test_models_err_no_less_on_a_system_without_reference_data(backend):
+    known, stranger = (discrepancy_of(backend, stranger=each) for each in (False, True))
+    assert stranger.predicted >= known.predicted
+    assert stranger.measured == known.measured
+
+
+def test_figures_from_other_systems_have_the_error_of_strangers(reference, builder):
+    b = builder((1, 16, 8, 8))
+    bricks = BrickSet.of([b.model(b.add("Relu", b.input))], 1, "chain").bricks
+    own, *others = reference
+    found = []
+    for atlas in ([own], others):
+        (figure,) = FromAtlas().predict(bricks, own.setup, own.system, {}, atlas).values()
+        found.append(figure.discrepancy.predicted)
+    assert found == [discrepancy_of("openvino", stranger=each).predicted for each in (False, True)]
+    assert found[0] != found[1]
