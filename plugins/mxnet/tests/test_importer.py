@@ -184,6 +184,23 @@ EXPRESSIONS = {
         x, scale_height=2.0, scale_width=1.5, mode="odd_scale"
     ),
     "upsampling": lambda F, x: F.UpSampling(x, scale=2, sample_type="nearest"),
+    "upsampling of two sizes": lambda F, x: F.UpSampling(
+        x, F.Pooling(x, kernel=(1, 1), stride=(2, 2)), scale=2, sample_type="nearest", num_args=2
+    ),
+    "sum of upsampled": lambda F, x: F.UpSampling(
+        x,
+        F.Pooling(x, kernel=(1, 1), stride=(2, 2)),
+        scale=2,
+        sample_type="nearest",
+        num_args=2,
+        multi_input_mode="sum",
+    ),
+    "bilinear upsampling": lambda F, x: F.UpSampling(
+        x, F.ones((8, 1, 4, 4)), scale=2, sample_type="bilinear", num_filter=8, num_args=2
+    ),
+    "bilinear upsampling by 3": lambda F, x: F.UpSampling(
+        x, F.ones((8, 1, 5, 5)), scale=3, sample_type="bilinear", num_filter=8, num_args=2
+    ),
     "reverse subtraction": lambda F, x: 1 - x,
     "reverse division": lambda F, x: 2 / (x + 3),
     "scalars": lambda F, x: F.maximum(F.minimum((x * 2 + 1) / 3 - 0.5, 0.7), -0.2) ** 2,

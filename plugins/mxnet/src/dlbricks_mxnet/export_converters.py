@@ -298,19 +298,36 @@ def _bilinear_resize(node: Node) -> Converted:
 @converts("UpSampling")
 def _upsampling(node: Node) -> Converted:
     """Repeats pixels; the bilinear kind is a transposed convolution with a learned kernel."""
-    if node.text("sample_type") != "nearest" or len(node.inputs) != 1:
-        raise node.refuse("only nearest neighbours of one input")
-    factor = float(node.text("scale"))
-    scales = node.constant("scales", [1, 1, factor, factor], np.float32)
-    return [
-        node.make(
-            "Resize",
-            [node.inputs[0], "", scales],
-            mode="nearest",
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
-    ]
+    if node.text("sample_type") == "bilinear":
+        scale = int(node.text("scale"))
+        attributes = {
+            "strides": [scale] * 2,
+            "pads": [scale // 2] * 4,
+            "group": node.shape[1],
+        }
+        return [node.make("ConvTranspose", node.inputs, **attributes)]
+    repeated = [_repeated(node, position) for position in range(len(node.inputs))]
+    if len(repeated) == 1:
+        return [node.make("Resize", repeated[0].input, **_NEAREST)]
+    names = [each.output[0] for each in repeated]
+    if node.text("multi_input_mode", "concat") == "sum":
+        return [*repeated, node.make("Sum", names)]
+    return [*repeated, node.make("Concat", names, axis=1)]
+
+
+_NEAREST = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}
+
+
+def _repeated(node: Node, position: int) -> NodeProto:
+    """An input of UpSampling whose pixels are repeated until it has the size of the output."""
+    factor = node.shape[2] / node.input_shape(position)[2]
+    scales = node.constant(f"scales{position}", [1, 1, factor, factor], np.float32)
+    inputs = [node.inputs[position], "", scales]
+    return node.make("Resize", inputs, f"{node.name}/part{position}", **_NEAREST)
 
 
 def _scalar(op: str, *, reverse: bool = False) -> Callable[[Node], Converted]:
