@@ -436,7 +436,7 @@ def test_kimi_linear_is_read_as_it_is_published():
     assert [bool(block.attention) for block in blocks] == [False, True, False, True]
     assert [bool(block.feed_forward.experts) for block in blocks] == [False, True, True, True]
     assert blocks[0].delta.kernel == 4
-    with pytest.raises(ModelError, match="unknown field linear_attn_config[.]odd"):
+    with pytest.raises(ModelError, match=r"unknown field linear_attn_config\.odd"):
         decoder_of({**config, "linear_attn_config": {**linear, "odd": 1}}, "c")
 
 
