@@ -186,7 +186,15 @@ GRIFFIN = [
     (r"\bmlp_block\b", "mlp"),
     (r"\bfinal_norm\b", "norm"),
 ]
+KIMI = [
+    (r"\bself_attn\.forget_gate\.", "linear_attn."),
+    (r"\bself_attn\.o_norm\b", "linear_attn.norm"),
+    (r"\bself_attn\.b_proj\b", "linear_attn.in_proj_b"),
+    (r"\bself_attn\.([kv])_proj\b", r"linear_attn.in_proj_\1"),
+    (r"\bself_attn\.(conv1d|g_a_proj|g_b_proj)\b", r"linear_attn.\1"),
+]
 APART = {
+    "kimi_linear": KIMI,
     "recurrent_gemma": GRIFFIN,
     "dbrx": DBRX,
     "olmo_hybrid": OLMO_HYBRID,
@@ -242,6 +250,9 @@ def spellings(name: str) -> list[str]:
         # OLMo Hybrid has norms behind the parts of some blocks, and before those of others.
         name.replace("post_attention_layernorm", "attention_layernorm"),
         name.replace("post_feedforward_layernorm", "feed_forward_layernorm"),
+        # Both kinds of attention of Kimi Linear have projections of these names.
+        name.replace("self_attn.q_proj", "linear_attn.in_proj_q"),
+        name.replace("self_attn.o_proj", "linear_attn.out_proj"),
     ]
 
 

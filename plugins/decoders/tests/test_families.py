@@ -420,3 +420,32 @@ def test_sizes_of_blocks_that_newer_files_state_block_by_block():
     less = {name: value for name, value in TINY.items() if name != "num_hidden_layers"}
     both = read("nemotron_h", **less, layers_block_type=parts, layer_types=parts)
     assert both == read("nemotron_h", **less, hybrid_override_pattern="M*-E")
+
+
+def test_kimi_linear_is_read_as_it_is_published():
+    linear = {"full_attn_layers": [2, 4], "kda_layers": [1, 3], "num_heads": 2, "head_dim": 8,
+              "short_conv_kernel_size": 4}  # fmt: skip
+    config = {
+        **TINY, "model_type": "kimi_linear", "num_hidden_layers": 4, "linear_attn_config": linear,
+        "first_k_dense_replace": 1, "num_experts": 4, "num_experts_per_token": 2,
+        "num_shared_experts": 1, "moe_renormalize": True, "moe_router_activation_func": "sigmoid",
+        "num_expert_group": 1, "use_grouped_topk": True, "mla_use_nope": True, "head_dim": 4,
+        "q_lora_rank": None, "model_max_length": 64, "rope_theta": 10000.0, "rope_scaling": None,
+    }  # fmt: skip
+    blocks = decoder_of(config, "c").blocks
+    assert [bool(block.attention) for block in blocks] == [False, True, False, True]
+    assert [bool(block.feed_forward.experts) for block in blocks] == [False, True, True, True]
+    assert blocks[0].delta.kernel == 4
+    with pytest.raises(ModelError, match=r"unknown field linear_attn_config\.odd"):
+        decoder_of({**config, "linear_attn_config": {**linear, "odd": 1}}, "c")
+
+
+def test_experts_of_longcat_flash_that_are_idle_compute_nothing():
+    sizes = {"num_layers": 2, "ffn_hidden_size": 24, "expert_ffn_hidden_size": 8, "moe_topk": 2,
+             "q_lora_rank": 8, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4,
+             "v_head_dim": 4, "n_routed_experts": 2}  # fmt: skip
+    with_idle, without = (
+        bound("longcat_flash", **sizes, zero_expert_num=idle, sequence=4) for idle in (2, 0)
+    )
+    products = [sum(layer.op == "MatMul" for layer in each.layers) for each in (with_idle, without)]
+    assert products[0] == products[1]

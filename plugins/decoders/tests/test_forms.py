@@ -33,6 +33,8 @@ def raw(name):
         "whisper",
         "longcat_flash",
         "hy_v4",
+        "kimi_linear",
+        "recurrent_gemma",
     ],
 )
 def test_the_number_of_parameters_is_that_of_the_built_model(name):
@@ -48,7 +50,8 @@ def test_the_number_of_parameters_is_that_of_the_built_model(name):
     ("name", "dims"),
     [("mamba", {"sequence": 7}), ("gemma4_text", PROMPT), ("gemma3n_text", PROMPT),
      ("t5", ENCODED), ("deepseek_v3", PROMPT),
-     ("longcat_flash", PROMPT), ("hy_v4", PROMPT)],
+     ("longcat_flash", PROMPT), ("hy_v4", PROMPT), ("kimi_linear", PROMPT),
+     ("recurrent_gemma", PROMPT)],
 )  # fmt: skip
 def test_layers_have_names_of_their_own(name, dims):
     model = normalize(raw(name), batch=1, dims=dims)

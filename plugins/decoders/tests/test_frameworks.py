@@ -1,16 +1,21 @@
 """Frameworks compute what transformers computes, from models in canonical form."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from dlbricks_decoders.build import build
 from dlbricks_decoders.families import decoder_of
 from golden_weights import tokens, weight
-from test_golden import GOLDEN, HERE, PROMPT
+from onnx.reference import ReferenceEvaluator
+from test_golden import GOLDEN, HERE, PROMPT, proto_of
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.passes import normalize
+
+FAMILIES = ("llama", "qwen3_next", "mamba", "gemma4_text", "longcat_flash",
+            "recurrent_gemma", "kimi_linear")  # fmt: skip
 
 
 def pytorch():
@@ -23,14 +28,16 @@ def onnxruntime():
     return backend.OnnxruntimeBackend().timer(BackendSettings(threads=1))
 
 
-def derived(name, shape):
-    """A weight that is computed once, while the model is brought into canonical form."""
-    block, _, made = name.rpartition(".mamba.")
-    source = {"A.rows": "A_log", "dt.bias": "dt_proj.bias", "D.column": "D"}.get(made)
-    if source is None:
-        return np.exp(weight(f"{name}_log", shape))
-    value = weight(f"{block}.mamba.{source}", shape)
-    return np.exp(value) if source == "A_log" else value
+def derived(raw, specs):
+    """Weights that are computed once, while the model is brought into canonical form."""
+    known, layers = set(raw.weights), []
+    for layer in raw.layers:
+        if layer.reads and known.issuperset(filter(None, layer.reads)):
+            known.update(layer.outputs)
+            layers.append(layer)
+    alone = replace(raw, layers=tuple(layers), inputs=(), outputs=tuple(specs),
+                    tensors={**raw.tensors, **specs})  # fmt: skip
+    return dict(zip(specs, ReferenceEvaluator(proto_of(alone)).run(None, {}), strict=True))
 
 
 def results(timer, raw, ids, cache, past):
@@ -39,13 +46,11 @@ def results(timer, raw, ids, cache, past):
     if not any("past" in (raw.tensors[name].shape or ()) for name in raw.inputs):
         del dims["past"]  # states alone
     model = normalize(raw, batch=1, dims=dims)
+    learned = model.weights - model.constants.keys()
     weights = {
-        name: model.constants[name]
-        if name in model.constants
-        else weight(name, model.tensors[name].shape)
-        if name in raw.weights
-        else derived(name, model.tensors[name].shape)
-        for name in model.weights
+        **model.constants,
+        **{name: weight(name, raw.tensors[name].shape) for name in learned & raw.weights},
+        **derived(raw, {name: model.tensors[name] for name in learned - raw.weights}),
     }
     zeros = {name: np.zeros(model.tensors[name].shape, np.float32) for name in model.inputs[1:]}
     loaded = timer.load(Network(model, weights, {**zeros, "input_ids": ids, **cache}))
@@ -55,7 +60,7 @@ def results(timer, raw, ids, cache, past):
     return found
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3_next", "mamba", "gemma4_text"])
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("timer", [pytorch, onnxruntime])
 def test_a_framework_gives_the_logits_of_transformers(timer, family):
     config = json.loads((HERE / f"configurations/{family}.json").read_text())

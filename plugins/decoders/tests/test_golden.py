@@ -153,13 +153,14 @@ def test_each_tensor_is_computed_once(path):
     assert not [name for name, times in made.items() if times > 1 or name in model.inputs]
 
 
-def test_chunks_of_a_prompt_equal_its_tokens_one_by_one():
-    config = json.loads((HERE / "configurations/qwen3_next.json").read_text())
+@pytest.mark.parametrize(("family", "decay"), [("qwen3_next", -5.0), ("kimi_linear", -2.0)])
+def test_chunks_of_a_prompt_equal_its_tokens_one_by_one(family, decay):
+    config = json.loads((HERE / f"configurations/{family}.json").read_text())
     model = build(decoder_of({**config, "max_position_embeddings": 128}, "c"), "c", "")
     proto = proto_of(model)
     for each in proto.graph.initializer:
         if each.name.endswith("A_log"):  # states that remember many tokens
-            each.raw_data = np.full(each.dims, -5.0, np.float32).tobytes()
+            each.raw_data = np.full(each.dims, decay, np.float32).tobytes()
     evaluator = ReferenceEvaluator(proto, new_ops=[Scan])
     ids, one_by_one = tokens(66, config["vocab_size"]), no_cache(model)
     prompt, cache = run(evaluator, model, ids, one_by_one)

@@ -447,6 +447,7 @@ class AttentionWriter:
 
     def _partly_turned(self, latent: Latent, indexer: Indexer, x: str, at: str) -> str:
         """Queries or keys, ``[batch, heads, sequence, size]``, of which a part is rotated."""
+        assert latent.rotary is not None
         cos, sin = self.positions.angles(latent.rotary)
         graph, turned = self.graph, latent.turned
         if not indexer.last:
@@ -470,6 +471,8 @@ class AttentionWriter:
         query = linear(graph, x, inner, part.heads * part.head_dim, f"{at}.{name}")
         query = scaled(graph, query, latent.query_scale, f"{at}.q_scaled")
         query = self._by_head(query, part.heads, part.head_dim, "q")
+        if latent.rotary is None:
+            return query
         sizes = graph.integers(latent.plain, latent.turned)
         plain, turned = graph.add_many("Split", query, sizes, out=(f"{at}.q_plain", f"{at}.q_part"),
                                        axis=3)  # fmt: skip

@@ -86,10 +86,10 @@ class Latent:
     Attributes:
         state: Elements of the compressed state.
         norm: Normalization of compressed states.
-        rotary: Position embedding of the elements that have one.
+        rotary: Position embedding of some elements; ``None`` without one.
         query: Elements of the compressed query; 0 where queries are projected in one step.
         plain: Elements of a head's query and key without a position embedding.
-        turned: Elements of them with one; the key's are shared by all heads.
+        turned: Other elements of them; the key's are shared by all heads.
         value: Elements of a head's value.
         indexer: Choice of tokens; ``None`` if a token attends to all earlier tokens.
         query_scale: Factor of the queries.
@@ -98,7 +98,7 @@ class Latent:
 
     state: int
     norm: Norm
-    rotary: Rotary
+    rotary: Rotary | None
     query: int
     plain: int
     turned: int
@@ -427,6 +427,8 @@ class DeltaRule:
         joined: Whether two weights make all parts of a group of heads, not four weights.
         apart: Whether each part has a weight of its own.
         rate_scale: Factor of the rate of corrections.
+        by_channel: Whether each element of a key has a decay of its own, and gates are projected in
+            two steps (Kimi Team, Kimi Delta Attention, 2025).
     """
 
     heads: int
@@ -438,6 +440,7 @@ class DeltaRule:
     joined: bool = False
     apart: bool = False
     rate_scale: float = 1.0
+    by_channel: bool = False
 
     @property
     def channels(self) -> int:

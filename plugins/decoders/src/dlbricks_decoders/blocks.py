@@ -14,7 +14,7 @@ from dlbricks_decoders.architecture import (
 from dlbricks_decoders.attention import AttentionWriter
 from dlbricks_decoders.augmented import AltUpWriter, gated_by_layer, low_rank
 from dlbricks_decoders.block_parts import Attention, Norm, StateSpace
-from dlbricks_decoders.delta import DeltaRuleWriter
+from dlbricks_decoders.delta import ChannelDeltaWriter, DeltaRuleWriter
 from dlbricks_decoders.feed_forward import feed_forward
 from dlbricks_decoders.gated_recurrence import GatedRecurrenceWriter
 from dlbricks_decoders.graph import Graph
@@ -206,7 +206,8 @@ class BlockWriter:
             return short_convolution(graph, block.convolution, x, hidden, index, self._at("conv"))
         if block.delta:
             at = self._at("linear_attn")
-            return DeltaRuleWriter(graph, positions, index, hidden, at).write(block.delta, x)
+            writer = ChannelDeltaWriter if block.delta.by_channel else DeltaRuleWriter
+            return writer(graph, positions, index, hidden, at).write(block.delta, x)
         if block.lightning:
             at = self._at("self_attn")
             return LightningWriter(graph, positions, index, hidden, at).write(block.lightning, x)

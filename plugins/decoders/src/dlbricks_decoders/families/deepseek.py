@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from dlbricks_decoders.architecture import Block, Decoder, Streams
 from dlbricks_decoders.block_parts import (
     Attention,
+    DeltaRule,
     Experts,
     FeedForward,
     Gate,
@@ -18,6 +19,7 @@ from dlbricks_decoders.block_parts import (
     Temperature,
 )
 from dlbricks_decoders.families.parts import (
+    FULL,
     MOST_BLOCKS,
     MOST_EXPERTS,
     FamilySizes,
@@ -354,6 +356,43 @@ def _limited(block: Block, limit: float) -> Block:
     return replace(block, feed_forward=replace(part, activation=activation))
 
 
+_LINEAR = "linear_attention"
+
+
+def _kimi_linear(fields: Fields) -> Decoder:
+    """Kimi Linear: linear attention with decays by channel, or latent attention, not rotated."""
+    fields = renamed(
+        fields, moe_renormalize="norm_topk_prob", num_shared_experts="n_shared_experts",
+        num_experts_per_token="num_experts_per_tok", model_max_length="max_position_embeddings",
+    )  # fmt: skip
+    fields.only("mla_use_nope", True)
+    fields.only("moe_router_activation_func", "sigmoid")
+    fields.ignore("num_expert_group", "use_grouped_topk")
+    sizes, norm = _sizes(fields), rms_norm(fields, default=1e-5)
+    attention = _attention(fields, sizes, _LatentSizes(query=0))
+    latent = attention.latent and replace(attention.latent, rotary=None)
+    dense = plain_feed_forward(fields, sizes)
+    full = before_both(norm, replace(attention, latent=latent), dense)
+    part = fields.part("linear_attn_config")
+    heads = part.integer("num_heads", default=fields.integer("linear_num_heads", default=32))
+    size = part.integer("head_dim", default=fields.integer("linear_head_dim", default=128))
+    kernel = fields.integer("linear_conv_kernel_dim", default=4)
+    delta = DeltaRule(
+        heads, heads, size, size, part.integer("short_conv_kernel_size", default=kernel), norm,
+        apart=True, by_channel=True,
+    )  # fmt: skip
+    attending = part.get("full_attn_layers")  # numbers from 1
+    part.ignore("kda_layers")
+    part.check_all_read()
+    usual = [i + 1 in attending if attending else bool(i) and i % 4 == 0
+             for i in range(sizes.layers)]  # fmt: skip
+    kinds = fields.list_of("layer_types", (_LINEAR, FULL), sizes.layers)
+    kinds = [FULL if each else _LINEAR for each in usual] if attending or not kinds else kinds
+    blocks = [full if kind == FULL else replace(full, attention=None, delta=delta)
+              for kind in kinds]  # fmt: skip
+    return after_dense(fields, sizes, blocks, dense, count=256, first=1, scale=2.446)
+
+
 def _youtu(fields: Fields) -> Decoder:
     sizes, norm = _sizes(fields), rms_norm(fields)
     attention = _attention(fields, sizes, _LatentSizes())
@@ -390,5 +429,6 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "mistral4": _mistral4,
     "longcat_flash": _longcat_flash,
     "hy_v4": _hy_v4,
+    "kimi_linear": _kimi_linear,
 }
 """Families by ``model_type``."""
