@@ -34,7 +34,7 @@ def spread_of_wholes(setup: Setup, system: System, atlas: Sequence[Contribution]
         atlas: Contributions behind the prediction.
     """
     place = system.fingerprint
-    own = (each for each in atlas if each.pulls.size and each.system.fingerprint == place)
+    own = (each for each in atlas if each.system.fingerprint == place and each.pulls.size)
     if not any(replace(each.setup, plugin=setup.plugin) == setup for each in own):
         return SpreadFactor()
     return spread_factor(f"{place[:8]}-{setup.backend}-{setup.threads}")
