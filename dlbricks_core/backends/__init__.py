@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         CpuTimer,
         warmed_up,
     )
-    from dlbricks_core.backends.layer import LayerView, halves, layer_alone, naming, refused_layers
+    from dlbricks_core.backends.layer import layer_alone, refused_layers
     from dlbricks_core.backends.profiles import (
         Interpreted,
         Opened,
@@ -35,7 +35,6 @@ __all__ = [
     "BackendSettings",
     "CpuTimer",
     "Interpreted",
-    "LayerView",
     "Network",
     "Opened",
     "Profile",
@@ -45,9 +44,7 @@ __all__ = [
     "Timeline",
     "Traits",
     "Watch",
-    "halves",
     "layer_alone",
-    "naming",
     "page_faults",
     "refused_layers",
     "timed_ms",

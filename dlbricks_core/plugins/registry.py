@@ -103,6 +103,7 @@ GROUPS: dict[str, str] = {
     "sizes": "dlbricks.sizes",
     "database": "dlbricks.databases",
     "results": "dlbricks.results",
+    "upkeep": "dlbricks.upkeep",
 }
 
 

@@ -73,7 +73,7 @@ def check_writable(path: Path) -> None:
     with file_error(path):
         descriptor = _descriptor(path)
         if descriptor is not None:
-            descriptor = _own() if descriptor == _STDOUT else descriptor
+            descriptor = _standard_output() if descriptor == _STDOUT else descriptor
             if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
                 raise PermissionError(0, "it is not open for writing")
             return
@@ -145,12 +145,12 @@ def _descriptor(path: Path) -> int | None:
             break
     # The very file that standard output was redirected to.
     with suppress(OSError):
-        if os.path.samestat(path.stat(), os.fstat(_own())):
+        if os.path.samestat(path.stat(), os.fstat(_standard_output())):
             return _STDOUT
     return None
 
 
-def _own() -> int:
+def _standard_output() -> int:
     """Descriptor of standard output: not 1 in a command, where plugins may write to that one."""
     try:
         return sys.stdout.fileno()

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.store.database import AbsentStoreError, DatabaseKind
+    from dlbricks_core.store.database import AbsentStoreError, DatabaseKind, StoreUpkeep
     from dlbricks_core.store.opened import locate
     from dlbricks_core.store.store import ResultStore
 
-__all__ = ["AbsentStoreError", "DatabaseKind", "ResultStore", "locate"]
+__all__ = ["AbsentStoreError", "DatabaseKind", "ResultStore", "StoreUpkeep", "locate"]
 
 lazy(__name__)

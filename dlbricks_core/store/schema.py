@@ -39,7 +39,7 @@ from dlbricks_core.facts import LATENCY
 APPLICATION_ID = int.from_bytes(b"DLBr", "big")
 #: Marks a PostgreSQL schema as a result store (comment on the table ``alembic_version``).
 MARK = "DLBricks result store"
-#: The newest revision under migrations/versions; revisions are numbered in order.
+#: The newest revision; revisions are numbered in order. ``dlbricks-records`` has the migrations.
 HEAD = "0010"
 
 QUESTION = (

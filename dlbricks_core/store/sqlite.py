@@ -30,7 +30,6 @@ from dlbricks_core.store.database import (
     checked_revision,
     is_current,
 )
-from dlbricks_core.store.salvage import findings, replaced, salvage
 from dlbricks_core.store.schema import APPLICATION_ID, create
 from dlbricks_core.wording import argument, settings
 
@@ -184,14 +183,17 @@ class SQLiteFile(Database):
             found = [str(error)]
         if not found:
             return memory, Damage()
+        repair = database.upkeep(self, _IN_PART)
         saved = sqlite3.connect(":memory:", uri=True, check_same_thread=False)
         with _unchanging(self.path) as uri:
-            return saved, salvage(uri, saved)
+            return saved, repair.salvage(uri, saved)
 
     def _with_new_first_page(self) -> sqlite3.Connection | None:
         """The file's content, if its first page is all that is destroyed."""
         self._check_size()
-        return None if _in_use(self.path) else replaced(self.path)
+        if _in_use(self.path) or not database.has_upkeep():
+            return None
+        return database.upkeep(self, _IN_PART).with_new_first_page(self.path)
 
     def _revision(self, connection: sqlite3.Connection) -> str | None:
         """Schema revision, as :meth:`revision` returns it."""
@@ -228,6 +230,8 @@ class SQLiteFile(Database):
         return revision
 
 
+_IN_PART = "a damaged file is read in part"
+
 _UNREADABLE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 _KINDS = """
@@ -255,6 +259,28 @@ WHERE m.sql LIKE 'CREATE TABLE%' AND x.hidden
 def _computes(connection: sqlite3.Connection) -> bool:
     """Whether SQLite would compute what a stranger wrote, to compare indices or to read rows."""
     return connection.execute(_COMPUTED).fetchone() is not None
+
+
+_OF_ROWS = ("NULL value", "CHECK constraint", "non-unique", "NUMERIC value", "TEXT value")
+"""Beginnings of findings about single rows, which are checked when they are read."""
+
+
+def findings(connection: sqlite3.Connection, *, thorough: bool = False) -> list[str]:
+    """Damage of a database's pages, as SQLite describes it; none if all pages are sound.
+
+    Args:
+        connection: To the database.
+        thorough: Whether to compare indices with their tables, too.
+    """
+    pragma = "integrity_check" if thorough else "quick_check"
+    try:
+        # Stores have no such constraints: those of a stranger may compute for days in one call.
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        found = [str(row[0]) for row in connection.execute(f"PRAGMA {pragma}(20)")]
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    lines = [line for each in found for line in each.splitlines() if line.strip("* ")]
+    return [line for line in lines if line != "ok" and not line.startswith(_OF_ROWS)]
 
 
 def size(connection: Connection) -> int:

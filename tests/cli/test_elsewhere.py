@@ -1,6 +1,7 @@
 """Commands and collections of distributions that may be missing."""
 
 import re
+import shutil
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -28,12 +29,17 @@ OTHERS = {
 PLUGINS = Path(__file__).parents[2] / "plugins"
 
 
-def install(name):
-    """Command that installs a distribution, after those of DLBricks that it needs."""
+def needed(name):
+    """A distribution, after those of DLBricks that it needs."""
     project = tomllib.loads((PLUGINS / name / "pyproject.toml").read_text())["project"]
     own = [re.split(r"[^a-z-]", each)[0] for each in project["dependencies"]]
-    needed = sorted(each.removeprefix("dlbricks-") for each in own if each.startswith("dlbricks-"))
-    folders = " ".join(f"-e plugins/{each}" for each in (*needed, name))
+    direct = sorted(each.removeprefix("dlbricks-") for each in own if each.startswith("dlbricks-"))
+    return list(dict.fromkeys([*(each for one in direct for each in needed(one)), name]))
+
+
+def install(name):
+    """Command that installs a distribution, after those of DLBricks that it needs."""
+    folders = " ".join(f"-e plugins/{each}" for each in needed(name))
     return f"pip install -c constraints.txt {folders} (in a clone of DLBricks)"
 
 
@@ -154,6 +160,37 @@ def test_missing_databases_name_their_distribution(dlbricks, monkeypatch):
     ]
 
 
+def damage(path):
+    """Overwrites a page in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 2048] = b"\xa5" * 2048
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [(lambda path: None, "a store of an earlier version is upgraded"),
+     (damage, "a damaged file is read in part")],
+)  # fmt: skip
+def test_missing_upkeep_of_stores_names_its_distribution(
+    dlbricks, monkeypatch, tmp_path, spoil, words
+):
+    earlier = Path(__file__).parents[1] / "store" / "data" / "version-0003.db"
+    store = tmp_path / "old.db"
+    shutil.copy(earlier, store)
+    spoil(store)
+    before = store.read_bytes()
+    monkeypatch.setattr("dlbricks_core.store.database.names", lambda _kind: set())
+    done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime", "--store", store)
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        f"Error: {store}: {words} by dlbricks-records, which is not installed",
+        f"Hint: {install('records')}",
+    ]
+    assert store.read_bytes() == before
+
+
 def test_missing_results_files_name_their_distribution(dlbricks, monkeypatch):
     monkeypatch.setattr("dlbricks_core.commands.options.results_files.names", lambda _kind: set())
     done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime",
@@ -168,6 +205,7 @@ def test_missing_results_files_name_their_distribution(dlbricks, monkeypatch):
 def test_functions_of_distributions_are_where_the_core_says():
     assert entries("dlbricks.sizes") == {"sizes": "sizes"}
     assert entries("dlbricks.results") == {"exported": "records"}
+    assert entries("dlbricks.upkeep") == {"upkeep": "records"}
     assert entries("dlbricks.databases") == {"postgresql": "postgresql"}
     for name, distribution in command.FUNCTIONS.items():
         assert name in import_module(distribution.replace("-", "_")).__all__

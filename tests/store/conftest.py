@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from dlbricks_records.upkeep import migrations
 
 from dlbricks_core.store import database, schema
 from dlbricks_core.store.opened import locate
@@ -38,7 +39,7 @@ def migrated():
 
     def make(place, revision=schema.HEAD):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(database, "create", lambda it: database.migrate(it, revision))
+            patch.setattr(database, "create", lambda it: migrations.migrate(it, revision))
             locate(place).connect().dispose()
         return place
 

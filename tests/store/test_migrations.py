@@ -10,6 +10,7 @@ import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from dlbricks_records.contents import info
+from dlbricks_records.upkeep import migrations
 
 from dlbricks_core.errors import StoreError
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
@@ -48,17 +49,17 @@ def filled(tmp_path):
 def next_schema(tmp_path, monkeypatch, last="pass"):
     """Makes the process run a later version of DLBricks."""
     folder = tmp_path / "migrations"
-    shutil.copytree(database.MIGRATIONS, folder)
+    shutil.copytree(migrations.MIGRATIONS, folder)
     (folder / "versions" / f"v{LATER}_next.py").write_text(
         NEXT.format(last=last, revision=LATER, before=schema.HEAD)
     )
-    monkeypatch.setattr(database, "MIGRATIONS", folder)
+    monkeypatch.setattr(migrations, "MIGRATIONS", folder)
     monkeypatch.setattr(database, "HEAD", LATER)
 
 
 def test_migrations_are_numbered_in_order_up_to_the_newest():
     config = Config()
-    config.set_main_option("script_location", str(database.MIGRATIONS))
+    config.set_main_option("script_location", str(migrations.MIGRATIONS))
     script = ScriptDirectory.from_config(config)
     assert script.get_current_head() == schema.HEAD
     revisions = [found.revision for found in script.walk_revisions()]

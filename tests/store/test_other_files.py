@@ -12,7 +12,7 @@ from dlbricks_core.store import ResultStore
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 
 WAYS = {
-    "check": ResultStore.check,
+    "check": check,
     "read": lambda path: ResultStore.open(path, writes=False),
     "write": ResultStore.open,
 }

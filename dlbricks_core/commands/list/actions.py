@@ -28,7 +28,7 @@ from dlbricks_core.predict import Predictor
 from dlbricks_core.report import Column, ResultPage
 from dlbricks_core.report.data import SCHEMA_VERSION, WrittenData, plain
 from dlbricks_core.report.tables import Console, lines, styled, table
-from dlbricks_core.store import DatabaseKind
+from dlbricks_core.store import DatabaseKind, StoreUpkeep
 
 
 class ListModelsData(WrittenData):
@@ -100,6 +100,7 @@ _BASES: dict[str, type] = {
     "sizes": SizesOptions,
     "database": DatabaseKind,
     "results": ResultsReader,
+    "upkeep": StoreUpkeep,
 }
 
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dlbricks_core.commands.command import folders_to_install
 from dlbricks_core.errors import UnknownPluginError
 from dlbricks_core.plugins import find, names, use
 from dlbricks_core.wording import argument, clone_install
@@ -47,7 +48,7 @@ def read_results(paths: Sequence[Path]) -> AbstractContextManager[ResultStore]:
     if _NAME not in names("results"):
         raise UnknownPluginError(
             f"{argument('results')} comes with dlbricks-records, which is not installed",
-            hint=clone_install("plugins/records"),
+            hint=clone_install(*(f"plugins/{each}" for each in folders_to_install("records"))),
         )
     plugin = find("results", _NAME, ResultsReader)
     opened: AbstractContextManager[ResultStore] = use(plugin, lambda: plugin.loaded().read(paths))

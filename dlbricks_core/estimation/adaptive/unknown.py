@@ -263,7 +263,7 @@ class _Ratios:
         mean: Logarithm of the factor over all kinds.
         of_kinds: Logarithm of the factor of each kind.
         spread: Standard deviation of the remaining error, by the median; ``None`` for few bricks.
-        models: Number of equal models without a shared error that would tell as much.
+        models: Number of equal models without a shared error that would determine it as well.
     """
 
     mean: float
@@ -290,11 +290,11 @@ class _Ratios:
         kinds: dict[str, list[_SeenBrick]] = {}
         for each in every:
             kinds.setdefault(each.kind, []).append(each)
-        ran = _Told.by(every, shared)
+        ran = _Shift.by(every, shared)
         mean = ran.shrunk(0.0, before)
         moved = mean - ran.mean
         means = {
-            kind: moved + _Told.by(found).shrunk(ran.mean, _FEW) for kind, found in kinds.items()
+            kind: moved + _Shift.by(found).shrunk(ran.mean, _FEW) for kind, found in kinds.items()
         }
         left = np.array([abs(_log_ratio([each]) - means[each.kind]) for each in every])
         weights = np.array([each.expected for each in every])
@@ -306,13 +306,13 @@ class _Ratios:
         return float(np.exp(self.of_kinds.get(kind, self.mean)))
 
 
-class _Told(NamedTuple):
-    """What models tell together.
+class _Shift(NamedTuple):
+    """Shift of latencies that several models show together.
 
     Attributes:
         mean: Mean over models of the logarithm of their ratio. Models count by what is expected of
             their bricks.
-        models: Number of equal models without a shared error that would tell as much.
+        models: Number of equal models without a shared error that would determine it as well.
     """
 
     mean: float
@@ -320,7 +320,7 @@ class _Told(NamedTuple):
 
     @classmethod
     def by(cls, seen: Iterable[_SeenBrick], shared: float = 0.0) -> Self:
-        """What the models of some bricks tell; arguments as for :meth:`_Ratios.of`."""
+        """Shift that the models of some bricks show; arguments as for :meth:`_Ratios.of`."""
         sessions: dict[str, dict[str, list[_SeenBrick]]] = {}
         for each in seen:
             models = sessions.setdefault(each.run.session, {})

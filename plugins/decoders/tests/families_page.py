@@ -23,6 +23,7 @@ HEAD = "| what some or all of its blocks have | `model_type` |"
 TRAITS: Mapping[str, Callable[[Block], object]] = {
     "an encoder": lambda block: block.cross,
     "state spaces": lambda block: block.state_space or block.selective,
+    "linear recurrences": lambda block: block.recurrence,
     "linear attention": lambda block: block.delta or block.lightning,
     "short convolutions": lambda block: block.convolution,
     "latent attention": lambda block: block.attention and block.attention.latent,

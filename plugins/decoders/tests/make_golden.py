@@ -120,7 +120,7 @@ BESIDE = [
 CONSTANT = ("alpha_p", "alpha_n", "e_score_correction_bias", "expert_bias")
 """Parameters without a weight here: coefficients of an activation, zeros that choose experts."""
 
-LESS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron",
+LESS_ONE = ("gemma", "gemma2", "gemma3_text", "vaultgemma", "nemotron", "recurrent_gemma",
             "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # fmt: skip
 """Families whose files hold the factor of a norm minus 1."""
 
@@ -178,7 +178,20 @@ LONGCAT = [
         _of_both,
     ),
 ]
-APART = {"dbrx": DBRX, "olmo_hybrid": OLMO_HYBRID, "longcat_flash": LONGCAT}
+GRIFFIN = [
+    (r"\btemporal_block\.([qkvo])_proj\b", r"self_attn.\1_proj"),
+    (r"\btemporal_block\b", "recurrent"),
+    (r"\btemporal_pre_norm\b", "input_layernorm"),
+    (r"\bchannel_pre_norm\b", "post_attention_layernorm"),
+    (r"\bmlp_block\b", "mlp"),
+    (r"\bfinal_norm\b", "norm"),
+]
+APART = {
+    "recurrent_gemma": GRIFFIN,
+    "dbrx": DBRX,
+    "olmo_hybrid": OLMO_HYBRID,
+    "longcat_flash": LONGCAT,
+}
 """Further rules of families, which come first."""
 
 
@@ -268,7 +281,7 @@ def filled(model: torch.nn.Module, config: dict, shapes: dict[str, tuple[int, ..
             as_is = embeds or kept or family in ("gpt2", "openai-gpt")
             if data.ndim == 2 and not as_is:
                 data = data.T
-            data = data.reshape(parameter.shape) if name.endswith("sinks") else data
+            data = data.reshape(parameter.shape) if name.endswith(("sinks", "_bias")) else data
             if family in LESS_ONE and name.endswith("norm.weight") and "linear_attn" not in name:
                 data = data - 1.0
         with torch.no_grad():

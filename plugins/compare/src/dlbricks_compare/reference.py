@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from dlbricks_contrib.expand import expanded
+from dlbricks_contrib.layer_view import LayerView
 from onnx.reference import ReferenceEvaluator
 
-from dlbricks_core.backends.layer import LayerView
 from dlbricks_core.errors import BackendError
 from dlbricks_core.ir import Array, CanonicalModel, Layer, Network, numpy_dtype, to_onnx
 from dlbricks_core.operators.compound import GATE_ACTIVATIONS

@@ -78,7 +78,7 @@ def _new_gelu(graph: Graph, activation: Activation, x: str, at: str) -> str:
 
 
 def _fast_gelu(graph: Graph, activation: Activation, x: str, at: str) -> str:
-    """The same function without a power, as Bloom's code writes it."""
+    """GELU by tanh of products, without a power, as Bloom's code writes it."""
     half = graph.add("Mul", x, graph.number(0.5), out=f"{at}.half")
     y = graph.add("Mul", x, graph.number(_CUBIC), out=f"{at}.curve")
     y = graph.add("Mul", y, x, out=f"{at}.square")

@@ -9,6 +9,7 @@ from dlbricks_decoders.block_parts import (
     Attention,
     DeltaRule,
     FeedForward,
+    GatedRecurrence,
     Lightning,
     Norm,
     SelectiveScan,
@@ -134,6 +135,7 @@ class Block:
         convolution: Convolution in place of attention.
         delta: Linear attention in place of attention.
         lightning: Linear attention with a fixed decay in place of attention.
+        recurrence: Linear recurrence with gates in place of attention.
         read_sums: Sums that begin with what parts read; ``None`` where they begin with what the
             normalizations read.
         beside: Experts beside the feed-forward part.
@@ -166,6 +168,7 @@ class Block:
     convolution: ShortConvolution | None = None
     delta: DeltaRule | None = None
     lightning: Lightning | None = None
+    recurrence: GatedRecurrence | None = None
     read_sums: ReadSums | None = None
     beside: ExpertsBeside | None = None
     low_rank: int = 0

@@ -446,6 +446,23 @@ class DeltaRule:
 
 
 @dataclass(frozen=True)
+class GatedRecurrence:
+    """A linear recurrence whose decay and input have gates (De et al., Griffin, 2024).
+
+    Attributes:
+        width: Elements of the state.
+        heads: Number of groups of elements, each with projections to its gates.
+        kernel: Number of tokens that the convolution before it reads.
+        activation: Activation function of the gate of the result.
+    """
+
+    width: int
+    heads: int
+    kernel: int
+    activation: Activation
+
+
+@dataclass(frozen=True)
 class Lightning:
     """Linear attention whose state decays at a fixed rate (MiniMax 01, 2025).
 

@@ -16,6 +16,7 @@ from dlbricks_decoders.augmented import AltUpWriter, gated_by_layer, low_rank
 from dlbricks_decoders.block_parts import Attention, Norm, StateSpace
 from dlbricks_decoders.delta import DeltaRuleWriter
 from dlbricks_decoders.feed_forward import feed_forward
+from dlbricks_decoders.gated_recurrence import GatedRecurrenceWriter
 from dlbricks_decoders.graph import Graph
 from dlbricks_decoders.layers import normalized, scaled
 from dlbricks_decoders.lightning import LightningWriter
@@ -148,7 +149,7 @@ class BlockWriter:
     @staticmethod
     def _mixes(block: Block) -> bool:
         return any((block.attention, block.state_space, block.selective, block.convolution,
-                    block.delta, block.lightning))  # fmt: skip
+                    block.delta, block.lightning, block.recurrence))  # fmt: skip
 
     def _fed(self, block: Block, x: str, read: str) -> str:
         """The sum with the feed-forward part, if the block has one."""
@@ -209,6 +210,11 @@ class BlockWriter:
         if block.lightning:
             at = self._at("self_attn")
             return LightningWriter(graph, positions, index, hidden, at).write(block.lightning, x)
+        if block.recurrence:
+            at = self._at("recurrent")
+            return GatedRecurrenceWriter(graph, positions, index, hidden, at).write(
+                block.recurrence, x
+            )
         raise ValueError("a block without a part that mixes tokens")
 
     def _state(self, part: StateSpace, x: str) -> str:

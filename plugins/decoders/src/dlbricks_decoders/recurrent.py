@@ -47,6 +47,9 @@ def remembered(block: Block, hidden: int) -> Mapping[str, tuple[int, ...]]:
     if block.lightning:
         size = block.lightning.head_dim
         return {"state": (block.lightning.heads, size, size)}
+    if block.recurrence:
+        width = block.recurrence.width
+        return {"conv": (width, block.recurrence.kernel - 1), "state": (width,)}
     return {"conv": (hidden, block.convolution.kernel - 1)} if block.convolution else {}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dlbricks_contrib.expand import expanded
+from dlbricks_contrib.layer_view import naming
 
-from dlbricks_core.backends import naming
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_mxnet.lowering.build import verify

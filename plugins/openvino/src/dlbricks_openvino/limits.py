@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+from dlbricks_contrib.layer_view import LayerView
 
-from dlbricks_core.backends import LayerView, Network
+from dlbricks_core.backends import Network
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators.table import operator
 

@@ -1,4 +1,4 @@
-"""The command ``dlbricks results`` and the reader of results files, for lists of plugins."""
+"""The command ``dlbricks results``, results files and upkeep of stores, for lists of plugins."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbricks_core.commands import Action, ActionCommand, ResultsReader
+from dlbricks_core.store import StoreUpkeep
 
 if TYPE_CHECKING:
+    import sqlite3
+
+    from sqlalchemy import Connection
+
     from dlbricks_core.store import ResultStore
+    from dlbricks_core.store.database import Damage
 
 _STORES = "dlbricks_records.stores_command"
 _WRITTEN = "dlbricks_records.stores_report"
@@ -56,3 +62,27 @@ class ExportedResults(ResultsReader):
         from dlbricks_records.results_files import read_results
 
         return read_results(paths)
+
+
+class Upkeep(StoreUpkeep):
+    """Migrations of earlier stores, and rows of damaged ones."""
+
+    name = "upkeep"
+
+    def migrate(self, connection: Connection, revision: str) -> None:
+        """Runs the migrations that a store lacks."""
+        from dlbricks_records.upkeep import migrations
+
+        migrations.migrate(connection, revision)
+
+    def salvage(self, uri: str, target: sqlite3.Connection) -> Damage:
+        """Copies all rows of a damaged file that can be read."""
+        from dlbricks_records.upkeep.salvage import salvage
+
+        return salvage(uri, target)
+
+    def with_new_first_page(self, path: Path) -> sqlite3.Connection | None:
+        """The file's content in memory, with the first page that a new store has."""
+        from dlbricks_records.upkeep.salvage import replaced
+
+        return replaced(path)

@@ -260,7 +260,7 @@ def _read(record: type[RecordT], data: Mapping[str, Any]) -> RecordT:
             if low > high:
                 raise ValueError(f"{each.name} is from {low} to {high}")
         if not all(map(isfinite, _numbers(value))):
-            raise ValueError(f"{each.name} is no finite number")
+            raise ValueError(f"{each.name} is not a finite number")
         found[each.name] = value
     return record(**found)
 

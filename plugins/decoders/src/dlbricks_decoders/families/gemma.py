@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any
 
 from dlbricks_decoders.architecture import AltUp, Block, Decoder, ExpertsBeside, LayerEmbedding
-from dlbricks_decoders.block_parts import Activation, Attention, Experts, FeedForward, Norm
+from dlbricks_decoders.block_parts import (
+    Activation,
+    Attention,
+    Experts,
+    FeedForward,
+    GatedRecurrence,
+    Norm,
+)
 from dlbricks_decoders.families.defaults import SIZES
 from dlbricks_decoders.families.parts import (
     FULL,
@@ -254,6 +261,40 @@ def _by_layer(fields: Fields, kinds: Sequence[str]) -> Fields:
     return fields
 
 
+_RECURRENT, _ATTENDING = "recurrent", "attention"
+
+
+def _recurrent_gemma(fields: Fields) -> Decoder:
+    """RecurrentGemma: two of three blocks have a linear recurrence, others attend to a window."""
+    sizes, norm = sizes_of(fields, width=3 * fields.integer("hidden_size")), rms_norm(fields)
+    bias = fields.flag("attention_bias", default=False)
+    attention = attention_of(
+        sizes, rotary=rotary_of(fields, sizes, share=0.5), bias=bias, output_bias=True,
+        window=fields.integer("attention_window_size", "sliding_window", default=2048),
+    )  # fmt: skip
+    activation = activation_of(fields, "hidden_activation", default="gelu_pytorch_tanh")
+    near = before_both(norm, attention, FeedForward(sizes.width // 2, activation, bias=True))
+    recurrence = GatedRecurrence(
+        fields.integer("lru_width", default=sizes.hidden), sizes.heads,
+        fields.integer("conv1d_width", default=4), activation,
+    )  # fmt: skip
+    if recurrence.width % sizes.heads:
+        raise fields.refusal(
+            "lru_width", recurrence.width, f"Supported: multiples of {sizes.heads}."
+        )
+    kinds = fields.get("block_types") or (_RECURRENT, _RECURRENT, _ATTENDING)
+    fields.list_of("block_types", (_RECURRENT, _ATTENDING), len(kinds))
+    blocks = [near if kinds[i % len(kinds)] == _ATTENDING
+              else replace(near, attention=None, recurrence=recurrence)
+              for i in range(sizes.layers)]  # fmt: skip
+    fields.ignore("w_init_variance_scale", "final_w_init_variance_scale", "layers_block_type",
+                  "layer_types")  # fmt: skip
+    return decoder_with(
+        fields, sizes, blocks, norm, tied=True, embedding_scale=math.sqrt(sizes.hidden),
+        softcap=fields.number("logits_soft_cap", default=30.0),
+    )  # fmt: skip
+
+
 def _beside(fields: Fields, activation: Activation, norm: Norm) -> ExpertsBeside | None:
     """Experts beside the dense part of Gemma 4; ``None`` where there are none."""
     used = fields.flag("enable_moe_block", default=False)
@@ -282,6 +323,7 @@ FAMILIES: Mapping[str, Callable[[Fields], Decoder]] = {
     "gemma3n_text": _gemma3n,
     "gemma4_text": _gemma4,
     "gemma4_unified_text": _gemma4_unified,
+    "recurrent_gemma": _recurrent_gemma,
     "gemma3_text": partial(_gemma_alternating, pattern=6, normalized=True, local_theta=10000.0),
 }
 """Families by ``model_type``."""

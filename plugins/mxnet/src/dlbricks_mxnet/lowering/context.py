@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from dlbricks_contrib.layer_view import LayerView
 
-from dlbricks_core.backends import Array, LayerView
+from dlbricks_core.backends import Array
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_mxnet.layouts import comes_in_blocks

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dlbricks_core.backends import naming
+from dlbricks_contrib.layer_view import naming
+
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Layer
 from dlbricks_mxnet.framework import one_line

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from dlbricks_contrib.layer_view import LayerView
 from torch import fx
 
-from dlbricks_core.backends import Array, LayerView
+from dlbricks_core.backends import Array
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_pytorch.tensors import borrowed, torch_dtype
 

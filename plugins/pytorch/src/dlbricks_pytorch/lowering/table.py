@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dlbricks_contrib.layer_view import naming
 from torch.fx import Node
 
-from dlbricks_core.backends import naming
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import Layer
 from dlbricks_pytorch.lowering.context import GraphBuilder, LayerContext

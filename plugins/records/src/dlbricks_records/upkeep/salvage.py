@@ -11,33 +11,13 @@ from sqlalchemy.schema import CreateTable
 
 from dlbricks_core.store.database import Damage
 from dlbricks_core.store.schema import HEAD, metadata, statements
+from dlbricks_core.store.sqlite import findings
 
 _FIRST, _LAST = -(2**63), 2**63 - 1
 """Smallest and largest number of a row in SQLite."""
 
 _VERSIONS = "alembic_version"
 _LOST = "its page is damaged"
-
-_OF_ROWS = ("NULL value", "CHECK constraint", "non-unique", "NUMERIC value", "TEXT value")
-"""Beginnings of findings about single rows, which are checked when they are read."""
-
-
-def findings(connection: sqlite3.Connection, *, thorough: bool = False) -> list[str]:
-    """Damage of a database's pages, as SQLite describes it; none if all pages are sound.
-
-    Args:
-        connection: To the database.
-        thorough: Whether to compare indices with their tables, too.
-    """
-    pragma = "integrity_check" if thorough else "quick_check"
-    try:
-        # Stores have no such constraints: those of a stranger may compute for days in one call.
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        found = [str(row[0]) for row in connection.execute(f"PRAGMA {pragma}(20)")]
-    except sqlite3.DatabaseError as error:
-        return [str(error)]
-    lines = [line for each in found for line in each.splitlines() if line.strip("* ")]
-    return [line for line in lines if line != "ok" and not line.startswith(_OF_ROWS)]
 
 
 def salvage(uri: str, target: sqlite3.Connection) -> Damage:

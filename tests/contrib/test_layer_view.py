@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from dlbricks_contrib.layer_view import LayerView, halves, naming
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.backends import LayerView, halves, naming
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 

@@ -1,0 +1,1 @@
+"""Stores of earlier versions, which are upgraded, and damaged ones, which are read in part."""
