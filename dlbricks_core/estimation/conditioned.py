@@ -41,7 +41,7 @@ class ConditionedPredictor:
         self._predictor: Predictor = use(self._plugin, self._plugin.loaded)
         self._request = request
         left = (_without(each, frozenset(apart), request) for each in atlas)
-        self._atlas = tuple(each for each in left if len(each))
+        self._atlas = tuple(each for each in left if each.kinds)
 
     def figures(
         self, bricks: Mapping[str, Brick], known: Mapping[str, Figure]

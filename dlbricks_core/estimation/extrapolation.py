@@ -95,7 +95,7 @@ def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note
     known = {
         (name, dtype)
         for each in atlas
-        for name, dtype in set(map(group_of, set(each.features.kinds)))
+        for name, dtype in set(map(group_of, each.kinds))
         if processor_of(each).handling(dtype) == processor.handling(dtype)
     }
     new = [(name, dtype) for name, dtype in sorted(asked - known) if dtype]
@@ -114,7 +114,7 @@ def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[
         result: The bricks, some of them predicted.
         atlas: Measurements with this backend on all systems.
     """
-    sorts = {sort_of(kind) for each in atlas for kind in set(each.features.kinds)}
+    sorts = {sort_of(kind) for each in atlas for kind in each.kinds}
     known = {*sorts, *map(class_of, sorts)}
     domains = result.request.backend.traits.domains
     predicted = [

@@ -242,12 +242,15 @@ class InPlace(Figure):
         seed: Seed of the replicates, the same wherever the brick occurs.
         overhead: Always 0: the call of the timer is no part of a profile.
         disturbed: Disturbance of the runs.
+        levels: For each sample, how long other bricks of that run took, relative to their means
+            over runs. Empty if all took as long as on average.
     """
 
     samples: tuple[float, ...]
     seed: int
     overhead: float = 0.0
     disturbed: Disturbance = QUIET
+    levels: tuple[float, ...] = ()
 
     @property
     def disturbance(self) -> Disturbance:
@@ -270,8 +273,13 @@ class InPlace(Figure):
 
     @cached_property
     def replicates(self) -> FloatArray:
-        """Latencies that further models would show, each brick independently of others."""
-        spread = float(np.std(self.samples, ddof=1)) if len(self.samples) > 1 else 0.0
+        """Latencies that further models would show, each brick independently of others.
+
+        What all bricks of a run share, such as the speed that the machine had, is no spread of a
+        brick: in a sum over many bricks it would average out, and it does not.
+        """
+        own = np.divide(self.samples, self.levels or 1.0)
+        spread = float(np.std(own, ddof=1)) if len(own) > 1 else 0.0
         deviation = max(spread, in_place_errors().spread * self.value)
         normal = np.random.default_rng(self.seed).standard_normal(RESAMPLES)
         return np.asarray(np.maximum(self.value + deviation * normal, 0.0))

@@ -7,9 +7,9 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy
@@ -28,6 +28,9 @@ SURVEYED = "survey:"
 
 FORMAT = 7
 """Version of the files; it rises with their structure, and with the kinds of layers."""
+
+_FILE = "_file"
+"""Name of the attribute with the file whose arrays were not read yet."""
 
 _DAMAGED = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError,
             RuntimeError, TypeError, ValueError, zipfile.BadZipFile, zlib.error)  # fmt: skip
@@ -100,6 +103,21 @@ class Contribution:
     def __len__(self) -> int:
         return len(self.signatures)
 
+    if not TYPE_CHECKING:  # the attributes are declared above
+
+        def __getattr__(self, name: str) -> Any:
+            """Reads the file of :meth:`begun` once something is asked that is not in its facts."""
+            path = self.__dict__.get(_FILE)
+            if path is None or name not in self.__dataclass_fields__:
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            self.__dict__.update(vars(type(self).read(path)))
+            return self.__dict__[name]
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of the layers."""
+        return frozenset(self.features.kinds)
+
     def only(self, networks: Sequence[int] | Indices) -> Self:
         """A contribution of some of the networks and their layers, without pulls."""
         chosen = self.counts[list(networks)]
@@ -118,6 +136,20 @@ class Contribution:
             signatures=tuple(self.signatures[i] for i in networks),
             groups=tuple(self.groups[i] for i in networks),
         )
+
+    @classmethod
+    def begun(cls, path: Path, about: Mapping[str, Any]) -> Self:
+        """The contribution in a file, whose arrays are read when one is needed.
+
+        Most contributions differ so much from a question that their facts are enough.
+
+        Args:
+            path: The file, one that ships with the package.
+            about: Facts in the file.
+        """
+        found = object.__new__(cls)
+        found.__dict__.update(_facts_of(about), kinds=frozenset(about["kinds"]), **{_FILE: path})
+        return found
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -149,11 +181,8 @@ class Contribution:
         kinds, groups = about["kinds"], about["group_names"]
         shape = (len(found["signatures"]), len(found["kinds"]))
         parts = (found["counts"].astype(np.float64), found["layers"], found["starts"])
-        provenance = about["provenance"]
         read = cls(
-            system=System.from_dict(about["fingerprint"], about["system"]),
-            setup=Setup(**about["setup"]),
-            provenance=Provenance(**{**provenance, "sessions": tuple(provenance["sessions"])}),
+            **_facts_of(about),
             features=Features(
                 tuple(map(kinds.__getitem__, found["kinds"].tolist())),
                 found["numbers"].astype(np.float64),
@@ -168,8 +197,6 @@ class Contribution:
             groups=tuple(map(groups.__getitem__, found["groups"].tolist())),
             pulls=found["pulls"].astype(np.float64),
             sites=np.exp2(found["sites"].astype(np.float64)),
-            common=about["common"],
-            kernel=about["kernel"],
         )
         read._check()
         return read
@@ -190,6 +217,18 @@ class Contribution:
         numbers = np.concatenate([self.features.numbers.ravel(), self.pulls, self.sites])
         if len(self.groups) != len(self) or not np.isfinite(numbers).all():
             raise ValueError("groups, features or pulls are not possible")
+
+
+def _facts_of(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of a contribution that are no arrays."""
+    provenance = about["provenance"]
+    return {
+        "system": System.from_dict(about["fingerprint"], about["system"]),
+        "setup": Setup(**about["setup"]),
+        "provenance": Provenance(**{**provenance, "sessions": tuple(provenance["sessions"])}),
+        "common": about["common"],
+        "kernel": about["kernel"],
+    }
 
 
 @dataclass
@@ -256,7 +295,7 @@ def shipped(backend: str | None = None) -> tuple[Contribution, ...]:
     """
     every = _shipped_facts().items()
     return tuple(
-        Contribution.read(path)
+        Contribution.begun(path, about)
         for path, about in every
         if backend in (None, about["setup"]["backend"])
     )

@@ -46,7 +46,7 @@ def parts_of(
     knowing = [
         (
             Processor.of(each.system, each.setup.threads),
-            frozenset(map(group_of, set(each.features.kinds))),
+            frozenset(map(group_of, each.kinds)),
         )
         for each in bases
     ]

@@ -39,7 +39,8 @@ def is_stranger(setup: Setup, system: System, atlas: Sequence[Contribution]) -> 
         atlas: Contributions behind the prediction.
     """
     here = system.fingerprint
-    own = (each for each in atlas if each.pulls.size and each.system.fingerprint == here)
+    # Counting pulls reads a file, so systems come first.
+    own = (each for each in atlas if each.system.fingerprint == here and each.pulls.size)
     return not any(replace(each.setup, plugin=setup.plugin) == setup for each in own)
 
 

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.predict.atlas import (
+    FOLDER,
     Contribution,
     LayerTable,
     Provenance,
@@ -24,6 +25,7 @@ from dlbricks_core.predict.atlas import (
 )
 from dlbricks_core.predict.baseline import expected_ms
 from dlbricks_core.predict.features import NAMES, Features, joined
+from dlbricks_core.predict.from_atlas import believed
 from dlbricks_core.predict.from_contribution import processor_of
 from dlbricks_core.predict.kernel import kernel_of
 from dlbricks_core.predict.layer_posterior import shares_of
@@ -266,6 +268,48 @@ def test_contributions_of_the_package_can_be_read():
         assert each.provenance.sessions
         # Whoever fits kernels anew computes the pulls anew.
         assert each.kernel == kernel_of(each.setup.backend).identity
+
+
+def begun(path):
+    with np.load(path) as arrays:
+        return Contribution.begun(path, json.loads(arrays["about"].tobytes()))
+
+
+def test_arrays_of_the_package_are_read_when_they_are_needed(file, contribution, monkeypatch):
+    opened, read = [], Contribution.read
+    monkeypatch.setattr(Contribution, "read", lambda path: opened.append(path) or read(path))
+    found = begun(file)
+    facts = ("system", "setup", "provenance", "common", "kernel")
+    assert [getattr(found, name) for name in facts] == [
+        getattr(contribution, name) for name in facts
+    ]
+    assert found.kinds == contribution.kinds
+    assert not opened
+    assert found.log_ms == pytest.approx(contribution.log_ms)
+    assert (len(found), found.signatures) == (len(contribution), contribution.signatures)
+    assert replace(found, kernel="other").pulls == pytest.approx(contribution.pulls)
+    assert opened == [file]
+
+
+def test_a_file_of_the_package_that_is_damaged_is_named(file):
+    found = begun(file)
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(DLBricksError, match=file.name):
+        _ = found.features
+    with pytest.raises(AttributeError, match="other"):
+        _ = found.other
+
+
+def test_a_known_system_is_predicted_from_its_own_file(monkeypatch):
+    opened, read = [], Contribution.read
+    monkeypatch.setattr(Contribution, "read", lambda path: opened.append(path.name) or read(path))
+    paths = sorted(FOLDER.glob("*-mxnet-*.npz"))
+    atlas = [begun(path) for path in paths]
+    own = atlas[0]
+    asked = own.features.part([0, 1])
+    opened.clear()
+    believed(asked, own.setup, own.system, atlas)
+    assert opened == []
 
 
 @pytest.mark.parametrize("backend", ["mxnet", "onnxruntime"])

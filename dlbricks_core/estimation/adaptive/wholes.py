@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
+from statistics import fmean, geometric_mean
 from time import perf_counter
 from typing import NamedTuple
 from zlib import crc32
@@ -100,7 +103,9 @@ class WholeRuns:
         self.waited_s = 0.0
         self._lowered: set[str] = set()
         self._profiled: dict[str, Measurement] = {}
-        self._in_place: dict[str, tuple[tuple[Observation, ...], InPlace | None]] = {}
+        self._in_place: dict[
+            str, tuple[tuple[Observation, ...], tuple[float, ...], InPlace | None]
+        ] = {}
         self._models: dict[Round, str] = {}
 
     def key(self, cut: CutModel) -> Question:
@@ -139,18 +144,25 @@ class WholeRuns:
         Args:
             without: Signatures of whole models whose profiles are left out.
         """
-        found = {}
-        for signature, measurement in self._profiled.items():
-            taken = tuple(
+        taken = {
+            signature: tuple(
                 each
                 for each in measurement.observations
                 if self._models.get((each.session, each.round)) not in without
             )
+            for signature, measurement in self._profiled.items()
+        }
+        levels = _levels(taken.values())
+        found = {}
+        for signature, observations in taken.items():
+            own = tuple(levels.get((each.session, each.round), 1.0) for each in observations)
             # Asked for after each run, of which few bricks have new samples.
-            before, figure = self._in_place.get(signature, ((), None))
-            if before != taken:
-                figure = _in_place(replace(measurement, observations=taken))
-                self._in_place[signature] = taken, figure
+            *before, figure = self._in_place.get(signature, ((), (), None))
+            if before != [observations, own]:
+                figure = _in_place(
+                    replace(self._profiled[signature], observations=observations), levels
+                )
+                self._in_place[signature] = observations, own, figure
             if figure is not None:
                 found[signature] = figure
         return found
@@ -377,14 +389,49 @@ class WholeRuns:
         self._store.record_failure(key, reason, cut.whole.operators)
 
 
-def _in_place(measurement: Measurement) -> InPlace | None:
-    """Figure of a brick in profiles of running models; ``None`` if none of them tells anything."""
+def _levels(bricks: Iterable[Sequence[Observation]]) -> Mapping[Round, float]:
+    """How long bricks took in each run, relative to their means over runs.
+
+    Only bricks of several runs tell, each by its time. They count beside one more, as long as the
+    longest of them, that took as long as on average: few of them tell little.
+
+    Args:
+        bricks: Profiled latencies of each brick.
+    """
+    apart: defaultdict[Round, list[tuple[float, float]]] = defaultdict(list)
+    for observations in bricks:
+        if len({(each.session, each.round) for each in observations}) > 1:
+            taken = [max(fmean(each.values), _LEAST_MS) for each in observations]
+            middle = geometric_mean(taken)
+            for each, ms in zip(observations, taken, strict=True):
+                apart[each.session, each.round].append((middle, math.log(ms / middle)))
+    return {
+        run: math.exp(
+            sum(ms * log for ms, log in found)
+            / (sum(ms for ms, _ in found) + max(ms for ms, _ in found))
+        )
+        for run, found in apart.items()
+    }
+
+
+def _in_place(measurement: Measurement, levels: Mapping[Round, float]) -> InPlace | None:
+    """Figure of a brick in profiles of running models; ``None`` if none of them tells anything.
+
+    Args:
+        measurement: Latencies of the brick.
+        levels: As returned by :func:`_levels`.
+    """
     quiet = tuple(each for each in measurement.observations if not each.flags)
     used = replace(measurement, observations=quiet or measurement.observations)
     seed, disturbance = crc32(used.question.subject.signature.encode()), Disturbance.of(used)
     if not used.values or disturbance.leaves_nothing:
         return None
-    return InPlace(used.values, seed, disturbed=disturbance)
+    own = tuple(
+        levels.get((each.session, each.round), 1.0)
+        for each in used.observations
+        for _ in each.values
+    )
+    return InPlace(used.values, seed, disturbed=disturbance, levels=own)
 
 
 def _tells_of_bricks(model: CanonicalModel, *, as_used: bool) -> bool:
