@@ -18,10 +18,10 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from dlbricks_core.errors import StoreError, UnknownPluginError
-from dlbricks_core.plugins import find, names
+from dlbricks_core.errors import StoreError
 from dlbricks_core.store.schema import HEAD, create, metadata
-from dlbricks_core.wording import argument, clone_install
+from dlbricks_core.store.upkeep import upkeep
+from dlbricks_core.wording import argument
 
 # Damaged rows of a store: counted by table, and the first of them named.
 
@@ -268,79 +268,6 @@ class Database(ABC):
                 needs = "a store of an earlier version is upgraded"
                 upkeep(self, needs).migrate(connection, HEAD)
         return engine
-
-
-class StoreUpkeep(ABC):
-    """Stores of earlier versions, which are upgraded, and damaged ones, which are read in part.
-
-    Found through the entry-point group ``dlbricks.upkeep``. The class must be importable without
-    what does the work, because the list of plugins imports it.
-    """
-
-    #: Name, equal to the entry point's.
-    name: str
-
-    @abstractmethod
-    def migrate(self, connection: Connection, revision: str) -> None:
-        """Runs the migrations that a store lacks.
-
-        Args:
-            connection: In a transaction that writes.
-            revision: Schema revision that they lead to.
-        """
-
-    @abstractmethod
-    def salvage(self, uri: str, target: sqlite3.Connection) -> Damage:
-        """Copies all rows that can be read, each into a table of the same name.
-
-        Args:
-            uri: The damaged file, which nobody changes meanwhile. It is only read.
-            target: An empty database.
-
-        Returns:
-            The rows that are lost.
-
-        Raises:
-            sqlite3.DatabaseError: If not even the list of tables can be read.
-        """
-
-    @abstractmethod
-    def with_new_first_page(self, path: Path) -> sqlite3.Connection | None:
-        """The file's content in memory, with the first page that a new store has.
-
-        Args:
-            path: The file, which stays as it is.
-
-        Returns:
-            The content; ``None`` if the file is not such a store.
-        """
-
-
-_UPKEEP = "upkeep"
-
-
-def has_upkeep() -> bool:
-    """Whether a distribution upgrades and repairs stores."""
-    return _UPKEEP in names("upkeep")
-
-
-def upkeep(database: Database, need: str) -> StoreUpkeep:
-    """The plugin that upgrades and repairs stores.
-
-    Args:
-        database: Where the store is kept, for messages.
-        need: Sentence that says what it is needed for.
-
-    Raises:
-        UnknownPluginError: If no distribution does.
-    """
-    if not has_upkeep():
-        raise UnknownPluginError(
-            f"{database}: {need} by dlbricks-records, which is not installed",
-            hint=clone_install("plugins/accuracy", "plugins/records"),
-        )
-    found: StoreUpkeep = find("upkeep", _UPKEEP, StoreUpkeep).loaded()
-    return found
 
 
 class DatabaseKind(ABC):

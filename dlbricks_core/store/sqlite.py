@@ -31,6 +31,7 @@ from dlbricks_core.store.database import (
     is_current,
 )
 from dlbricks_core.store.schema import APPLICATION_ID, create
+from dlbricks_core.store.upkeep import has_upkeep, upkeep
 from dlbricks_core.wording import argument, settings
 
 _RETRY_SECONDS = 0.01
@@ -183,7 +184,7 @@ class SQLiteFile(Database):
             found = [str(error)]
         if not found:
             return memory, Damage()
-        repair = database.upkeep(self, _IN_PART)
+        repair = upkeep(self, _IN_PART)
         saved = sqlite3.connect(":memory:", uri=True, check_same_thread=False)
         with _unchanging(self.path) as uri:
             return saved, repair.salvage(uri, saved)
@@ -191,9 +192,9 @@ class SQLiteFile(Database):
     def _with_new_first_page(self) -> sqlite3.Connection | None:
         """The file's content, if its first page is all that is destroyed."""
         self._check_size()
-        if _in_use(self.path) or not database.has_upkeep():
+        if _in_use(self.path) or not has_upkeep():
             return None
-        return database.upkeep(self, _IN_PART).with_new_first_page(self.path)
+        return upkeep(self, _IN_PART).with_new_first_page(self.path)
 
     def _revision(self, connection: sqlite3.Connection) -> str | None:
         """Schema revision, as :meth:`revision` returns it."""
