@@ -316,7 +316,6 @@ WORDS: dict[str, Callable[..., str]] = {
             else ""
         )
     ),
-    # Comparisons.
     # Element types.
     "instruction-sets-unknown": lambda: "the instruction sets of this processor are not known",
     "multiplied-natively": lambda instructions: (
@@ -326,7 +325,6 @@ WORDS: dict[str, Callable[..., str]] = {
     "computed-in-float32": lambda backend, layers, of_layers, dtype: (
         f"{backend} computes {layers} of {of_layers} layers in float32, not in {dtype}"
     ),
-    # Analyses.
 }
 
 
