@@ -12,7 +12,7 @@ from dlbricks_core.wording import argument, count, listed
 if TYPE_CHECKING:
     from dlbricks_core.report.data import NoteData
 
-_NAMED = 3  #: Maximum number of models, operators or machines that a sentence names.
+NAMED = 3  #: Maximum number of models, operators or machines that a sentence names.
 
 
 def text(note: Note) -> str:
@@ -130,7 +130,7 @@ def _never_measured(
 ) -> str:
     asked = f", with {argument('quantity')} {quantity}" if observed else ""
     return (
-        f"the {quantity.replace('-', ' ')} of {listed(models, _NAMED)} was never measured with "
+        f"the {quantity.replace('-', ' ')} of {listed(models, NAMED)} was never measured with "
         f"{backend} on {system}. Time models there, or their bricks ('dlbricks "
         f"suite write' here, 'dlbricks suite time' there){asked}, and copy the store here"
     )
@@ -138,16 +138,6 @@ def _never_measured(
 
 def _converted(own_instruction: bool) -> str:
     return f"is converted to float32{' by a dedicated instruction (f16c)' * own_instruction}"
-
-
-def _left_out(reason: str) -> Callable[..., str]:
-    """Words for layers that a sum leaves out, with the reason."""
-
-    def words(operators: Mapping[str, int]) -> str:
-        named = ", ".join(f"{op} ({number})" for op, number in operators.items())
-        return f"the sum leaves out {named}: {reason}"
-
-    return words
 
 
 #: Sentence of each code, from the values of its note.
@@ -178,12 +168,8 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{load:.0%} of the CPUs: the samples may be up to {_times(times)} times as long as on a "
         "quiet machine, and the interval includes this"
     ),
-    "probes-disturbed": lambda networks: (
-        f"{listed(networks, _NAMED)}: other programs disturbed the timing, so it is used for no "
-        "other network"
-    ),
     "widens-others": lambda networks: (
-        f"{listed(networks, _NAMED)}: the timing contradicts the measurements of other networks, "
+        f"{listed(networks, NAMED)}: the timing contradicts the measurements of other networks, "
         "so it is used for no other network"
     ),
     # Samples.
@@ -213,7 +199,7 @@ WORDS: dict[str, Callable[..., str]] = {
         "model down many times: its bricks are timed and predicted with normal numbers"
     ),
     "weights-absent": lambda files: (
-        f"{listed(files, _NAMED)} with its weights is missing: figures are for drawn weights, or "
+        f"{listed(files, NAMED)} with its weights is missing: figures are for drawn weights, or "
         "for those of another model with the same layers"
     ),
     "loops-written-out": lambda steps: (
@@ -221,7 +207,7 @@ WORDS: dict[str, Callable[..., str]] = {
         "they take 0.4 to 2.4 times as long"
     ),
     "values-decide-branches": lambda operators: (
-        f"the time of {listed(operators, _NAMED)} depends on values: figures are for random "
+        f"the time of {listed(operators, NAMED)} depends on values: figures are for random "
         "values, which take up to ten times as long as sorted values or values of the same sign"
     ),
     "indices-decide-look-ups": lambda tables, table_bytes: (
@@ -236,10 +222,6 @@ WORDS: dict[str, Callable[..., str]] = {
     "timed-in-place": lambda: "the whole model was timed in place of its bricks",
     "calibrated-on-it": lambda: (
         "its interval is not calibrated, because the calibration was fitted to this model too"
-    ),
-    "no-further-probe-helps": lambda probes, of_probes: (
-        f"{probes} of {of_probes} probes were timed: no further probe would narrow the intervals "
-        "of other networks"
     ),
     "rates-timed": lambda networks, seconds: (
         f"this system was not known, so {networks} small networks were timed first "
@@ -290,7 +272,7 @@ WORDS: dict[str, Callable[..., str]] = {
         f"{fingerprint}"
     ),
     "machines-together": lambda machines: (
-        f"figures rest on measurements of {listed(machines, _NAMED)} together: these machines are "
+        f"figures rest on measurements of {listed(machines, NAMED)} together: these machines are "
         "built and set up alike"
     ),
     "other-composer": lambda held, lacking: (
@@ -312,7 +294,7 @@ WORDS: dict[str, Callable[..., str]] = {
     ),
     "type-not-measured": lambda backend, dtype, layers: (
         f"nothing was measured in {_TYPES.get(dtype, dtype)} with {backend} on a "
-        f"processor like this ({listed(layers, _NAMED)}): the speed relative to float32 is "
+        f"processor like this ({listed(layers, NAMED)}): the speed relative to float32 is "
         "unknown, and the interval is wider for it"
     ),
     "operators-not-measured": lambda backend, operators: (
@@ -320,7 +302,7 @@ WORDS: dict[str, Callable[..., str]] = {
         "latencies of these layers are estimated from their sizes alone"
     ),
     "operators-may-be-unsupported": lambda backend, operators: (
-        f"{backend} may not support {listed(operators, _NAMED)}, which ONNX does not define: "
+        f"{backend} may not support {listed(operators, NAMED)}, which ONNX does not define: "
         "a measurement shows it"
     ),
     "bricks-unlike-measured": _unlike,
@@ -334,36 +316,6 @@ WORDS: dict[str, Callable[..., str]] = {
             else ""
         )
     ),
-    # Comparisons.
-    "parts-of-own-layers": lambda backends: (
-        f"parts are cut from the models' own layers, not from the graphs of "
-        f"{' or '.join(backends)}: timed alone, they include conversions of layout and lack the "
-        "fusions of whole models"
-    ),
-    "load-unknown": lambda sessions, of_sessions: (
-        f"the CPU use of other programs is unknown for {sessions} of {of_sessions} sessions: "
-        "there, the fastest backend is decided by intervals alone"
-    ),
-    "different-sessions": lambda models, of_models: (
-        f"{models} of {of_models} models or their parts were timed in different sessions on "
-        "different backends: drift of the machine is part of their ratios "
-        f"({argument('force')} times all anew)"
-    ),
-    "cuts-unknown": lambda backend, places: (
-        f"the tensors that {backend} passes on are unknown at {places} of its cuts; parts reach "
-        "across these cuts"
-    ),
-    "no-common-cut": lambda: (
-        "no cut is known to be common to all backends; only the whole model is compared"
-    ),
-    "parts-do-not-add-up": lambda share: (
-        f"its parts add up to {share:.0%} of the whole model's figure; the table of parts does not "
-        "explain the difference"
-    ),
-    "parts-contradict": lambda backend: (
-        f"{backend} takes less end to end, but more in the sum of its parts; the table of parts "
-        "does not explain the difference"
-    ),
     # Element types.
     "instruction-sets-unknown": lambda: "the instruction sets of this processor are not known",
     "multiplied-natively": lambda instructions: (
@@ -373,9 +325,6 @@ WORDS: dict[str, Callable[..., str]] = {
     "computed-in-float32": lambda backend, layers, of_layers, dtype: (
         f"{backend} computes {layers} of {of_layers} layers in float32, not in {dtype}"
     ),
-    # Analyses.
-    "operations-unknown": _left_out("their operations have no rule"),
-    "sizes-unknown": _left_out("their sizes are unknown"),
 }
 
 

@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import dlbricks_compare.notes  # noqa: F401 - adds its sentences
 import dlbricks_quantities.notes  # noqa: F401 - adds its sentences
 import dlbricks_serving.notes  # noqa: F401 - adds its sentences
 import dlbricks_sizes.notes  # noqa: F401 - adds its sentences
 import dlbricks_study.notes  # noqa: F401 - adds its sentences
+import dlbricks_survey.notes  # noqa: F401 - adds its sentences
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

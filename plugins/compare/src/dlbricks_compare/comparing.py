@@ -16,6 +16,7 @@ from dlbricks_compare.comparison import (
     OperatorTotal,
     PartComparison,
 )
+from dlbricks_compare.notes import note
 from dlbricks_compare.ranking import Ranking
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.compose import Estimate
@@ -24,7 +25,6 @@ from dlbricks_core.estimation.assemble import whole_networks
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.estimation.side_by_side import run_side_by_side
 from dlbricks_core.facts import Kind, Note, Quantity
-from dlbricks_core.facts.note import note
 from dlbricks_core.figures.cost import Cost
 from dlbricks_core.figures.figure import Figure, Measured, interval
 from dlbricks_core.ir import CanonicalModel

@@ -5,13 +5,28 @@ Modules that make a note import the function from here, so that its sentence is 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from dlbricks_core.facts.note import note
 from dlbricks_core.report.notes import add_words
 
 __all__ = ["note"]
 
+
+def _left_out(reason: str) -> Callable[..., str]:
+    """Words for layers that a sum leaves out, with the reason."""
+
+    def words(operators: Mapping[str, int]) -> str:
+        named = ", ".join(f"{op} ({number})" for op, number in operators.items())
+        return f"the sum leaves out {named}: {reason}"
+
+    return words
+
+
 add_words(
     {
+        "operations-unknown": _left_out("their operations have no rule"),
+        "sizes-unknown": _left_out("their sizes are unknown"),
         "samples-scatter": lambda bricks, of_bricks: (
             f"samples of {bricks:,} of {of_bricks:,} bricks scatter widely"
         ),

@@ -14,13 +14,13 @@ from rich.table import Table
 
 from dlbricks_core.analysis import Work
 from dlbricks_core.facts import Failure, Note
-from dlbricks_core.facts.note import note
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import data as common
 from dlbricks_core.report.notes import notes_data, text
 from dlbricks_core.report.remarks import Remark
 from dlbricks_core.report.tables import Console, quantity, styled, table
 from dlbricks_core.wording import count
+from dlbricks_study.notes import note
 from dlbricks_study.repetition import Analysis, Count, ModelAnalysis, Repetition, Similarity
 
 

@@ -14,7 +14,6 @@ from dlbricks_core.bricks import Brick, BrickSet
 from dlbricks_core.estimation.adaptive.probing import BATCH
 from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.facts import Note
-from dlbricks_core.facts.note import note, warning
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import WIDENS, FloatArray
 from dlbricks_core.ir import CanonicalModel
@@ -33,6 +32,7 @@ from dlbricks_core.predict.robust import doubt
 from dlbricks_core.predict.training_data import family_of, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
+from dlbricks_survey.notes import note, warning
 from dlbricks_survey.probes import LEAST_GAIN, choose_probes, gain, half_widths
 
 _TOGETHER = 64
