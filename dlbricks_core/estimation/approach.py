@@ -9,7 +9,7 @@ from typing import Any, Self
 from dlbricks_core.backends import Backend
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.adaptive.precisions import FINEST, adaptive_precision
+from dlbricks_core.estimation.defaults import FINEST, adaptive_precision
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.protocols import CONDITIONS, PROTOCOLS, Condition
 from dlbricks_core.plugins import discover

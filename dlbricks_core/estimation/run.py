@@ -14,10 +14,9 @@ from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, Cu
 from dlbricks_core.estimation.adaptive.ahead import Ahead
 from dlbricks_core.estimation.adaptive.model_figures import ModelFigures
 from dlbricks_core.estimation.adaptive.model_loop import ModelLoop
-from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble, joined
-from dlbricks_core.estimation.defaults import PREDICTOR
+from dlbricks_core.estimation.defaults import FINEST, PREDICTOR, USUAL
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +25,6 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, MOST, PRECISION
 from dlbricks_core.figures.protocols import (
-    FEWEST_QUIET,
     HOT,
     PROTOCOLS,
     TIMEOUT_S,
@@ -40,9 +38,6 @@ from dlbricks_core.measure.metric import Metric, find_metric
 from dlbricks_core.plugins import Plugin, find, use
 from dlbricks_core.preferences import BUSY, Busy, preferred
 from dlbricks_core.wording import argument, count
-
-_FEWEST_OBSERVED = 2
-"""Minimum number of observations by a metric that show their scatter."""
 
 
 @dataclass(frozen=True)
@@ -221,39 +216,6 @@ class Request:
             metric=metric,
             condition=condition,
             busy=busy,
-        )
-
-    @classmethod
-    def for_stored(cls, setup: Setup, system: System, metric: Metric | None = None) -> Request:
-        """Request for stored measurements under a setup on a system.
-
-        The request cannot measure, and needs no installed framework. It accepts measurements with
-        the minimum number of samples that shows their scatter. For a metric, whose observations may
-        take many seconds, that is two.
-
-        Args:
-            setup: The setup.
-            system: The system.
-            metric: Metric of the quantity; ``None`` for latency.
-        """
-        try:
-            installed = find("backend", setup.backend, Backend)
-            backend = use(installed, installed.loaded)
-        except PluginError:
-            backend = AbsentBackend([setup])
-        protocols = [*PROTOCOLS.values(), HOT] if metric is None else [metric.protocol]
-        protocol = next(each for each in protocols if each.identity == setup.protocol)
-        here = current_system()
-        return cls(
-            plugin=Plugin("backend", setup.backend, "", "", ""),
-            backend=backend,
-            setup=setup,
-            settings=BackendSettings(setup.threads, json.loads(setup.options)),
-            protocol=protocol,
-            runs=FEWEST_QUIET if metric is None else _FEWEST_OBSERVED,
-            system=here,
-            elsewhere=None if system.fingerprint == here.fingerprint else system,
-            metric=metric,
         )
 
     @property

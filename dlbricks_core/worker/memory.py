@@ -351,7 +351,7 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise OwnTimeError
 
 
-# Resident memory of this process, now and at its peak.
+# Resident memory of this process.
 
 MIB = 2**20
 """Bytes of a mebibyte."""
@@ -362,33 +362,13 @@ MOST_KEPT_MIB = 32.0
 it is free: glibc's ``M_MMAP_THRESHOLD`` grows with the blocks that are freed, up to this."""
 
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
 
 
 def resident_mib() -> float:
     """Resident memory of this process in MiB, including pages of files that it has mapped."""
-    return _status("VmRSS")
-
-
-def mapped_mib() -> float:
-    """Resident pages of mapped files, such as the code of libraries, in MiB."""
-    return _status("RssFile")
-
-
-def own_mib() -> float:
-    """Resident memory of this process without pages of files, in MiB."""
-    return _status("RssAnon")
-
-
-def peak_mib() -> float:
-    """Peak resident memory in MiB since the process began, or since :func:`forget_peak`."""
-    return _status("VmHWM")
-
-
-def forget_peak() -> None:
-    """Resets the peak to the present resident memory; see proc_pid_clear_refs(5)."""
-    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return status_mib("VmRSS")
 
 
 def keep_freed() -> None:
@@ -402,18 +382,7 @@ def keep_freed() -> None:
     with suppress(AttributeError):
         libc = ctypes.CDLL(None)
         libc.mallopt(_M_MMAP_THRESHOLD, int(MOST_KEPT_MIB) * MIB)
-        libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
-
-
-def return_ends() -> None:
-    """Lets every later free return the end of its heap to the system, from 128 KiB on.
-
-    :func:`give_back` alone does so for the first heap only: ``malloc_trim`` returns all free pages,
-    but leaves the end of the heaps that glibc gives further threads. The threshold for blocks of
-    their own no longer grows after this.
-    """
-    with suppress(AttributeError):  # without glibc
-        ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, 2**17)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def give_back() -> None:
@@ -423,6 +392,7 @@ def give_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _status(field: str) -> float:
+def status_mib(field: str) -> float:
+    """A field of /proc/self/status in MiB; see proc_pid_status(5)."""
     lines = Path("/proc/self/status").read_text(errors="replace").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) * 1024 / MIB

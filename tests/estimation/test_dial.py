@@ -16,8 +16,8 @@ from dlbricks_core.estimation.adaptive import brick_loop as loop
 from dlbricks_core.estimation.adaptive import timings as bench
 from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
-from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
+from dlbricks_core.estimation.defaults import FINEST
 from dlbricks_core.estimation.run import run, run_bricks
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import Figure, Measured, relative_half_width

@@ -9,6 +9,7 @@ import pytest
 from dlbricks_serving.advice.advice import AdviceRequest
 from dlbricks_serving.advice.places import places
 from dlbricks_serving.advice.search import advise
+from dlbricks_serving.advice.stored import request_for_stored
 from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.contention import passes
 from dlbricks_serving.scenarios import Scenario, answer
@@ -50,7 +51,7 @@ def there(asked):
 
 @pytest.fixture
 def request_there(asked, there):
-    return Request.for_stored(asked.setup, there)
+    return request_for_stored(asked.setup, there)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import click
 
 from dlbricks_core.commands.options import settings
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.adaptive.precisions import FINEST, USUAL
+from dlbricks_core.estimation.defaults import FINEST, USUAL
 from dlbricks_core.figures.precision import PRECISION
 from dlbricks_core.preferences import FORMATS, TEXT, preferred, variable
 from dlbricks_core.sanitize import without_secrets

@@ -13,10 +13,9 @@ import numpy as np
 from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
 from dlbricks_core.estimation.adaptive.posterior import Posterior, State
-from dlbricks_core.estimation.adaptive.precisions import FINEST
 from dlbricks_core.estimation.adaptive.probing import Probing, probes_for
 from dlbricks_core.estimation.adaptive.timings import RUNS, Candidates, TimingWorker
-from dlbricks_core.estimation.defaults import PREDICTOR
+from dlbricks_core.estimation.defaults import FINEST, PREDICTOR
 from dlbricks_core.estimation.results import AdaptiveRun, Offer
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note

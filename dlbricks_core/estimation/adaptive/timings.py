@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Self
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.estimation.adaptive.precisions import FINEST
+from dlbricks_core.estimation.defaults import FINEST
 from dlbricks_core.facts import Note, Question
 from dlbricks_core.figures.figure import Figure
 from dlbricks_core.figures.protocols import FEWEST_QUIET

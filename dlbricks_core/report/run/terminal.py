@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlbricks_core.compose import Estimate
-from dlbricks_core.estimation.adaptive.precisions import FINEST
+from dlbricks_core.estimation.defaults import FINEST
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.figures.figure import relative_half_width

@@ -16,12 +16,13 @@ from dlbricks_mxnet.framework import import_mxnet
 from dlbricks_mxnet.importer import from_block, trace
 from dlbricks_mxnet.lowering import lower
 from dlbricks_mxnet.zoo import GluonZoo, image_size
+from dlbricks_quantities.resident import forget_peak, peak_mib
 
 from dlbricks_core.backends import BackendSettings, Network
 from dlbricks_core.errors import BackendError, UnsupportedError
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.passes import normalize
-from dlbricks_core.worker.memory import forget_peak, give_back, peak_mib, resident_mib
+from dlbricks_core.worker.memory import give_back, resident_mib
 
 mx = import_mxnet()
 

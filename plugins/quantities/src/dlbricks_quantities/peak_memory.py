@@ -19,18 +19,9 @@ from dlbricks_core.facts import Composition, Quantity
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.metric import Metric, Values, added_up, largest
-from dlbricks_core.worker.memory import (
-    MIB,
-    MOST_KEPT_MIB,
-    forget_peak,
-    give_back,
-    mapped_mib,
-    own_mib,
-    peak_mib,
-    resident_mib,
-    return_ends,
-)
+from dlbricks_core.worker.memory import MIB, MOST_KEPT_MIB, give_back, resident_mib
 from dlbricks_quantities.liveness import apart_bytes, handed_on_bytes, live_bytes, side_by_side
+from dlbricks_quantities.resident import forget_peak, mapped_mib, own_mib, peak_mib, return_ends
 
 _ENOUGH_MIB = 128
 """Combined size of the additional copies of a network, up to their maximum number. The resident

@@ -21,10 +21,10 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import nearest_setup
 from dlbricks_core.measure.metric import Metric, find_metric
-from dlbricks_core.measure.request import Request
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
 from dlbricks_serving.advice.places import Place
+from dlbricks_serving.advice.stored import request_for_stored
 from dlbricks_serving.notes import note
 
 THROUGHPUT = Quantity(
@@ -193,7 +193,7 @@ class Answers:
             for setup, system in store.setups(place.setup.backend)
             if system == place.system.fingerprint and setup.protocol == asked.protocol
         ]
-        request = Request.for_stored(nearest_setup(asked, there), place.system, metric)
+        request = request_for_stored(nearest_setup(asked, there), place.system, metric)
         predictor = default_predictor(request) if predicts else None
         return cls(requirement, place, estimate(models, None, request, store, predictor))
 

@@ -18,7 +18,6 @@ from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Failure, Note, Quantity
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_serving.advice.advice import (
@@ -31,6 +30,7 @@ from dlbricks_serving.advice.advice import (
 from dlbricks_serving.advice.choice import Mask, coupled, coupled_orders, first_shares, on_front
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import Answers, RequiredFigure, Requirement
+from dlbricks_serving.advice.stored import request_for_stored
 from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.advice.under_load import under_load
 from dlbricks_serving.notes import note
@@ -109,7 +109,7 @@ def _estimated(
     # The predictor caches the layers of one backend from one system to the next.
     for place in sorted(places, key=lambda each: each.setup.backend):
         observer.advance(f"{place.setup.backend} on {place.name}")
-        request = Request.for_stored(place.setup, place.system)
+        request = request_for_stored(place.setup, place.system)
         seen = place.seen_in(store)
         own = [job.on(place.setup.backend) for job in jobs]
         models = [model for job in own for model in job.models]

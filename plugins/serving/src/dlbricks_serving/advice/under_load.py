@@ -12,13 +12,13 @@ from dlbricks_sizes.workloads import Basis
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.figures.statistics import load_of
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, settings
 from dlbricks_serving.advice.advice import AdviceRequest, Alternative
 from dlbricks_serving.advice.places import Place
 from dlbricks_serving.advice.requirements import THROUGHPUT, RequiredFigure, Requirement
+from dlbricks_serving.advice.stored import request_for_stored
 from dlbricks_serving.advice.tasks import AdviceTask
 from dlbricks_serving.scenarios import PATTERNS, Scenario
 from dlbricks_serving.serving.composed import Composed
@@ -83,7 +83,7 @@ def _add(
     """Adds all models in a place."""
     scenario, bound_ms = wanted.scenario, wanted.longest_ms
     assert scenario is not None
-    request = Request.for_stored(place.setup, place.system)
+    request = request_for_stored(place.setup, place.system)
     models = [model for job in jobs for model in job.on(place.setup.backend).models]
     numbers = range(1, _most(place) + 1)
     known = known_loads(models, request, numbers, scenario, bound_ms, store, predictor)

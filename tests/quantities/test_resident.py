@@ -8,7 +8,8 @@ import pytest
 pytestmark = pytest.mark.process
 
 PROGRAM = """
-from dlbricks_core.worker.memory import forget_peak, give_back, peak_mib, resident_mib
+from dlbricks_core.worker.memory import give_back, resident_mib
+from dlbricks_quantities.resident import forget_peak, peak_mib
 
 before = resident_mib()
 block = bytearray(64 << 20)
@@ -24,7 +25,7 @@ print(before, held, after, peak, peak_mib())
 
 PARTS = """
 import mmap, sys
-from dlbricks_core.worker.memory import mapped_mib, own_mib
+from dlbricks_quantities.resident import mapped_mib, own_mib
 
 own, mapped = own_mib(), mapped_mib()
 with open(sys.argv[1], "rb") as file:
@@ -88,7 +89,8 @@ def test_freed_memory_that_is_kept_costs_no_page_faults():
 
 ENDS = """
 import ctypes, sys, threading
-from dlbricks_core.worker.memory import give_back, own_mib, return_ends
+from dlbricks_core.worker.memory import give_back
+from dlbricks_quantities.resident import own_mib, return_ends
 
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
