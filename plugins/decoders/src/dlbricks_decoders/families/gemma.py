@@ -39,9 +39,8 @@ from dlbricks_decoders.families.parts import (
 from dlbricks_decoders.fields import Fields
 from dlbricks_decoders.rotary import rotary
 
-
 _ACTIVATIONS = {**ACTIVATIONS, "gelu": ACTIVATIONS["gelu_pytorch_tanh"]}
-"""Activations of Gemma's configurations, the first of which say ``gelu`` for the approximate one."""
+"""Activations of Gemma: its first configurations say ``gelu`` for the approximate one."""
 
 
 def _gemma(fields: Fields) -> Decoder:
