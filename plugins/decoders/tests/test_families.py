@@ -449,3 +449,9 @@ def test_experts_of_longcat_flash_that_are_idle_compute_nothing():
     )
     products = [sum(layer.op == "MatMul" for layer in each.layers) for each in (with_idle, without)]
     assert products[0] == products[1]
+
+
+def test_the_first_configurations_of_gemma_mean_the_approximate_gelu():
+    decoders = [decoder_of({"model_type": "gemma", **TINY, "hidden_act": name}, "c")
+                for name in ("gelu", "gelu_pytorch_tanh")]  # fmt: skip
+    assert decoders[0] == decoders[1]

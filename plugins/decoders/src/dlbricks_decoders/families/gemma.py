@@ -19,6 +19,7 @@ from dlbricks_decoders.block_parts import (
 )
 from dlbricks_decoders.families.defaults import SIZES
 from dlbricks_decoders.families.parts import (
+    ACTIVATIONS,
     FULL,
     MOST_BLOCKS,
     MOST_EXPERTS,
@@ -38,16 +39,19 @@ from dlbricks_decoders.families.parts import (
 from dlbricks_decoders.fields import Fields
 from dlbricks_decoders.rotary import rotary
 
+_ACTIVATIONS = {**ACTIVATIONS, "gelu": ACTIVATIONS["gelu_pytorch_tanh"]}
+"""Activations of Gemma: its first configurations say ``gelu`` for the approximate one."""
+
 
 def _gemma(fields: Fields) -> Decoder:
     sizes, norm = sizes_of(fields, head_dim=256), rms_norm(fields)
     fields.only("use_bidirectional_attention", False)
     fields.only("attention_bias", False)
     attention = attention_of(sizes, rotary=rotary_of(fields, sizes))
-    feed_forward = FeedForward(
-        sizes.width,
-        activation_of(fields, "hidden_activation", "hidden_act", default="gelu_pytorch_tanh"),
+    activation = fields.choice(
+        "hidden_activation", "hidden_act", _ACTIVATIONS, default="gelu_pytorch_tanh"
     )
+    feed_forward = FeedForward(sizes.width, activation)
     return decoder_with(
         fields, sizes, [before_both(norm, attention, feed_forward)] * sizes.layers, norm,
         tied=True, embedding_scale=math.sqrt(sizes.hidden),
