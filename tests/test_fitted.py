@@ -18,6 +18,7 @@ from dlbricks_survey.session_effects import session_error
 from dlbricks_core import fitted
 from dlbricks_core.compose.fitting import composing, inferring
 from dlbricks_core.estimation.adaptive.drift import drift
+from dlbricks_core.estimation.adaptive.unknown import factors_of_models
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.protocols import usual_hours
 from dlbricks_core.measure.costs import usual_costs
@@ -35,7 +36,7 @@ GROUPS = [(path, name) for path in FILES for name in sorted(fitted.groups(path))
 
 READ_BY = {
     "compose": {"composing": composing, "similar": inferring},
-    "estimation/adaptive": {"drift": drift},
+    "estimation/adaptive": {"drift": drift, "models": factors_of_models},
     "dlbricks_serving/serving": {"repeated": repeated},
     "dlbricks_survey": {"session": session_error},
     "dlbricks_pytorch": {"transformers": transformers_python},

@@ -32,7 +32,10 @@ def notes(model, system, *measured):
         brick=SimpleNamespace(model=model), latency=Predicted(1.0, np.ones(RESAMPLES), 0.0)
     )
     result = SimpleNamespace(bricks=[brick], request=SimpleNamespace(target=system, setup=SETUP))
-    atlas = [SimpleNamespace(system=s, setup=SETUP, features=each) for s, each in measured]
+    atlas = [
+        SimpleNamespace(system=s, setup=SETUP, features=each, kinds=frozenset(each.kinds))
+        for s, each in measured
+    ]
     return list(map(words.text, far_types(result, atlas)))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple, Self
 from zlib import crc32
 
 import numpy as np
 
+from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
@@ -27,10 +28,6 @@ _FEW = 5.0
 the factor of all kinds, and of that one beside the predictions of a system's own data. Bricks of
 one model share its errors, so that many of them tell no more than the model."""
 
-_BETWEEN_MODELS = 0.15
-"""Standard deviation of the logarithm of a model's factor from one model to another, where a
-system's own data predict (benchmarks/predictor/judged.csv, families left out)."""
-
 _LEAST_SPREAD = 0.1
 """Minimum standard deviation of the logarithm of a prediction's error, even if predictions fit the
 bricks of running models well."""
@@ -38,6 +35,23 @@ bricks of running models well."""
 _NEARLY_ALL, _MOST_TELLING = 0.95, 150
 """Share of the time of what ran in the bricks that predictions of an unknown system rest on, and
 maximum number of these bricks."""
+
+
+@dataclass(frozen=True)
+class FactorsOfModels:
+    """Factors between the latencies of models and predictions from their own system's data.
+
+    Attributes:
+        deviation: Standard deviation of their logarithm from one model to another.
+    """
+
+    deviation: float
+
+
+@cache
+def factors_of_models() -> FactorsOfModels:
+    """The factors that were fitted."""
+    return FactorsOfModels(**fitted.values(__file__, "models"))
 
 
 class Ran(NamedTuple):
@@ -145,7 +159,7 @@ class Unknown:
             ),
             before=_FEW,
             # Two hours differ by twice the variance by which each differs from the mean.
-            shared=(apart / _BETWEEN_MODELS) ** 2 / 2,
+            shared=(apart / factors_of_models().deviation) ** 2 / 2,
         )
         return {s: _corrected(ratios, kinds[s], each) for s, each in found.items()}
 
