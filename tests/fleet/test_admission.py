@@ -137,7 +137,7 @@ def test_graphs_come_with_cuts_only_and_names_and_features_of_others_never(store
 
 @given(st.text(max_size=60))
 def test_every_name_of_a_host_makes_a_name_of_a_machine(name):
-    from dlbricks_core.estimation.systems import _NAME
+    from dlbricks_machine.names import _NAME
 
     assert _NAME.fullmatch(machine_of(replace(GOOD, name=name))[0])
 
