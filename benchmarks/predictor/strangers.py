@@ -175,7 +175,7 @@ def of(found: Mapping[Place, Errors], backend: str | None = None, less: str | No
 
 def best(found: Mapping[Place, Errors], backend: str) -> float:
     """A model's own error with the best score on a backend, or on all for ``*``."""
-    least = discrepancy_of(backend).predicted if backend != "*" else 0.0
+    least = discrepancy_of(backend).predicted
     kept = found if backend == "*" else of(found, backend)
 
     def at(own: float) -> float:
