@@ -226,6 +226,9 @@ class Importer(ABC):
     #: Whether ``load`` imports a framework. Importers run in processes apart from the engine. An
     #: importer of a framework has a separate process, because frameworks disturb each other.
     isolated: bool = False
+    #: Whether files leave even the rank of inputs open. The size of a dimension with an input's
+    #: name then counts as the shape of an input with one dimension.
+    lacks_ranks: bool = False
 
     def handles(self, spec: str) -> bool:
         """Whether a MODEL argument names a file of this kind, by the name alone."""

@@ -77,7 +77,10 @@ class ImportHost:
         """A raw model; the previous one is reused if its files are the same (sizes may differ)."""
         name = source.stem if isinstance(source, Path) else source.rpartition(":")[2]
         given = options.of(name, *_aliases(spec))
-        shapes = {key: value for key, value in given.shapes.items() if ":" not in key}
+        shapes = dict(given.shapes)
+        if getattr(load_object(target), "lacks_ranks", False):
+            shapes = {key: (size,) for key, size in given.dims.items()} | shapes
+        shapes = {key: value for key, value in shapes.items() if ":" not in key}
         own = ImportOptions(batch=given.batch, shapes=shapes, dtype=given.dtype, form=given.form)
         key = (target, source, own)
         if self._last is None or self._last.key != key or not self._last.holds():

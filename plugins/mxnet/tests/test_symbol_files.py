@@ -15,7 +15,8 @@ from dlbricks_mxnet.importer import MxnetImporter
 from dlbricks_mxnet.params import read_specs
 
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.importers import ImportOptions
+from dlbricks_core.importers import ImportOptions, LoadOptions
+from dlbricks_core.importers.host import ImportHost
 from dlbricks_core.passes import normalize
 
 sys.path.append(str(Path(__file__).parent))
@@ -259,3 +260,24 @@ def test_two_arrays_of_one_name_are_refused(tmp_path):
     path.write_bytes(params(array(2, 3), array(2, 3), names=("a", "a")))
     with pytest.raises(ModelError, match="the same name"):
         read_specs(path)
+
+
+def test_a_size_with_the_name_of_an_input_is_its_shape(tmp_path):
+    taken = mx.sym.take(mx.sym.var("data"), mx.sym.var("places"), axis=1)
+    path = tmp_path / "net-symbol.json"
+    taken.save(str(path))
+    options = LoadOptions(shapes={"data": (64, 100)}, dims={"places": 5})
+    found, _ = ImportHost().load("dlbricks_mxnet.importer:MxnetImporter", str(path), path, options)
+    assert found.model.tensors["places"].sizes == (5,)
+    (output,) = found.model.outputs
+    assert found.model.tensors[output].sizes == (64, 5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_inputs_have_the_float_type_of_the_weights(tmp_path, dtype):
+    symbol = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="fc")
+    symbol.save(str(tmp_path / "net-symbol.json"))
+    arrays = {"arg:fc_weight": mx.nd.ones((8, 48)), "arg:fc_bias": mx.nd.ones((8,))}
+    mx.nd.save(str(tmp_path / "net-0000.params"), {k: a.astype(dtype) for k, a in arrays.items()})
+    model = MxnetImporter().load(tmp_path / "net-symbol.json", WIDE)
+    assert model.tensors["data"].dtype == dtype

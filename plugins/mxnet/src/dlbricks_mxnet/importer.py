@@ -16,7 +16,7 @@ from dlbricks_core.errors import ModelError, UnsupportedError
 from dlbricks_core.importers import NO_OPTIONS, Importer, ImportOptions
 from dlbricks_core.importers.base import cut
 from dlbricks_core.importers.formats import check_file
-from dlbricks_core.ir import RawModel, TensorSpec, dtype_name
+from dlbricks_core.ir import RawModel, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.params import TYPES, read_specs
 from dlbricks_mxnet.symbol_file import load_symbol, parsed_shape, read_graph
@@ -37,6 +37,7 @@ class MxnetImporter(Importer):
     name = "mxnet"
     suffixes = (_SUFFIX,)
     isolated = True
+    lacks_ranks = True
 
     def handles(self, spec: str) -> bool:
         """Whether it is a graph by its name, or the weights of one, which need it."""
@@ -104,6 +105,7 @@ def from_symbol(
     symbol = merge_pads(without_losses(symbol))
     types = types or {}
     params = {_plain(key): _spec(value) for key, value in params.items()}
+    types = {**_short_types(symbol, params), **types}
     inputs = {k: TensorSpec(types.get(k, "float32"), tuple(s)) for k, s in shapes.items()}
     missing = [k for k in symbol.list_inputs() if k not in params and k not in inputs]
     if missing:
@@ -117,6 +119,22 @@ def from_symbol(
         inputs=tuple(k for k in model.inputs if k not in params),
         weights=model.weights.union(k for k in model.inputs if k in params),
     )
+
+
+def _short_types(symbol: Any, params: Mapping[str, TensorSpec | None]) -> dict[str, str]:
+    """Float types other than float32 that inputs need, because weights have them.
+
+    Graphs rarely say the types of their inputs.
+    """
+    known = {key: numpy_dtype(spec.dtype) for key, spec in params.items() if spec}
+    if all(dtype == np.float32 for dtype in known.values()):
+        return {}
+    arguments, _, _ = symbol.infer_type_partial(
+        **{key: dtype for key, dtype in known.items() if key in symbol.list_inputs()}
+    )
+    found = zip(symbol.list_arguments(), arguments or (), strict=False)
+    names = {key: dtype_name(np.dtype(dtype)) for key, dtype in found if dtype and key not in known}
+    return {key: name for key, name in names.items() if name in ("float16", "float64")}
 
 
 def from_block(
@@ -250,4 +268,5 @@ def _declared(
             shapes[name] = (options.batch or max(shape[0], 1), *shape[1:])
         if attributes.get("__dtype__", "-1").isdigit():
             types[name] = TYPES[int(attributes["__dtype__"])]
-    return {**shapes, **options.shapes}, types
+    own = set(symbol.list_inputs()) - set(weights)
+    return {**shapes, **{k: s for k, s in options.shapes.items() if k in own}}, types
