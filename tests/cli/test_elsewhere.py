@@ -181,7 +181,7 @@ def test_missing_upkeep_of_stores_names_its_distribution(
     shutil.copy(earlier, store)
     spoil(store)
     before = store.read_bytes()
-    monkeypatch.setattr("dlbricks_core.store.database.names", lambda _kind: set())
+    monkeypatch.setattr("dlbricks_core.store.upkeep.names", lambda _kind: set())
     done = dlbricks("estimate", "onnx:squeezenet", "--backend", "onnxruntime", "--store", store)
     assert done.status == 2
     assert done.err.splitlines() == [
