@@ -35,6 +35,7 @@ def test_a_job_collects_garbage_while_it_works_only_and_imports_no_linear_algebr
     assert unpacked(result.read_bytes())[0] == "refused"
 
 
+ORDER = Order("key", Asked("a" * 24, {}), None, None, 60.0).to_plain()
 FILES = {"name": "a" * 24, "files": {"manifest.json": b"{}"}, "known": b""}
 
 
@@ -44,6 +45,11 @@ FILES = {"name": "a" * 24, "files": {"manifest.json": b"{}"}, "known": b""}
         ("have-done", {}, "another structure"),
         ("have-done", {"order": {"key": "k"}, "what": "times"}, "another structure"),
         ("have-done", {"order": [1], "what": "times"}, "another structure"),
+        ("have-done", {"order": {**ORDER, "asked": {"suite": 3, "options": {}}}, "what": "times"},
+         "another structure"),
+        ("have-done", {"order": {**ORDER, "asked": {"suite": "../x", "options": {}}},
+                       "what": "times"}, "names no suite"),
+        ("keep-suite", {**FILES, "name": "../x"}, "leads out"),
         ("keep-suite", {**FILES, "files": [1]}, "another structure"),
         ("keep-suite", {**FILES, "known": None}, "another structure"),
         ("keep-suite", {**FILES, "files": {1: b""}}, "another structure"),
@@ -54,7 +60,7 @@ FILES = {"name": "a" * 24, "files": {"manifest.json": b"{}"}, "known": b""}
         ("keep-suite", FILES, "what the fleet knows"),
         ("strange", {}, "does not do that"),
     ],
-)
+)  # fmt: skip
 def test_an_order_of_another_structure_is_refused_and_is_no_defect(tmp_path, call, given, words):
     worker = extra.load("worker")
     host = SimpleNamespace(spool=tmp_path, does=lambda what: None, is_wanted=lambda key: True)
