@@ -174,7 +174,7 @@ class ModelLoader:
             raise ModelError(
                 f"{source if isinstance(source, str) else source.name}: it has no layers, as each "
                 "output is an input or follows from constants",
-                hint="Name a model that computes its outputs from inputs without given values.",
+                hint="Name a model whose outputs depend on an input, and give that input no value.",
             )
         if options is None and not _fits(found.model, own.batch):
             self.fixed[found.model.name] = None

@@ -323,9 +323,19 @@ def test_the_profile_of_a_file_names_the_layers_of_the_import(tmp_path, timer):
 def test_an_operation_without_a_counterpart_is_named_with_what_to_give_instead(tmp_path):
     x = fed(1, 2, 4, 4)
     path = stored(tmp_path, opset13.grn(x, 1e-3), [x])
-    with pytest.raises(ModelError, match=r"GRN .* has no counterpart in ONNX") as caught:
+    with pytest.raises(ModelError, match=r"GRN .* DLBricks has no ONNX layers") as caught:
         imported(path)
     assert "ONNX file" in caught.value.hint
+
+
+def test_padding_before_resizing_is_refused_by_name(tmp_path):
+    x = fed(1, 2, 4, 4)
+    resized = opset13.interpolate(
+        x, np.array([2, 2], np.float32), "nearest", "scales", pads_begin=[0, 0, 1, 1], pads_end=[0, 0, 1, 1],
+        axes=whole(2, 3),
+    )  # fmt: skip
+    with pytest.raises(ModelError, match="pads what it resizes"):
+        imported(stored(tmp_path, resized, [x]))
 
 
 def loop():
@@ -373,7 +383,7 @@ def real_transform():
 def test_loops_branches_and_choices_of_boxes_are_refused_by_name(tmp_path, made, named):
     result, x = made()
     path = stored(tmp_path, [result], [x])
-    with pytest.raises(ModelError, match=rf"{named}\b.* has no counterpart in ONNX"):
+    with pytest.raises(ModelError, match=rf"{named}\b.* DLBricks has no ONNX layers"):
         imported(path)
 
 

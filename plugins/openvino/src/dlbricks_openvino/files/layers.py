@@ -250,7 +250,9 @@ def interpolate(operation: Operation) -> str:
     padded = any(
         any(np.ravel(operation.attributes.get(name) or 0)) for name in ("pads_begin", "pads_end")
     )
-    if version not in ("opset4", "opset11") or mode not in _MODES or padded:
+    if padded:
+        raise operation.refuse("it pads what it resizes, which ONNX does not")
+    if version not in ("opset4", "opset11") or mode not in _MODES:
         raise operation.refuse(f"ONNX does not resize in the mode {mode or 'of opset 1'}")
     nearest = given["nearest_mode"] if mode == "nearest" else None
     if coordinates not in _COORDINATES or nearest == "simple":

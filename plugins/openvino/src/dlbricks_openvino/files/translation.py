@@ -51,7 +51,7 @@ def translated(graph: openvino.Model, *, name: str, source: str = "") -> RawMode
         kind = node.get_type_name()
         if kind not in _ENDS:
             if kind not in RULES:
-                raise refusal(node, "it has no counterpart in ONNX", _HINTS.get(kind, GIVE))
+                raise refusal(node, "DLBricks has no ONNX layers for it", _HINTS.get(kind, GIVE))
             _add(Operation(node, built), RULES[kind])
         elif kind == "Constant":
             _constant(node, built)
