@@ -12,7 +12,7 @@ The program prints the score of each of `CANDIDATES`, and which is best on the f
 but one, for each of these. Then it fits the error that a model has of its own on a system without
 reference data, at least that on a known system, to each backend, and writes it. For each system it
 prints the number that all others give, and what the intervals then cover on it. Nothing is
-measured. The program takes five minutes on one core.
+measured.
 """
 
 from __future__ import annotations
