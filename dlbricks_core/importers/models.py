@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dlbricks_core import importers, worker
+from dlbricks_core import importers, wording, worker
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.facts import Failure
 from dlbricks_core.importers import Imported, LoadOptions
@@ -398,7 +398,9 @@ def load_each(
         else:
             reused += loader.imported == before
     if reused:
-        observer.note(f"{reused} of {len(wanted)} models were imported before: reused.")
+        observer.note(
+            f"{reused} of {wording.count(len(wanted), 'model')} reused from an earlier import."
+        )
     if not found:
         raise _nothing_loaded(specs, errors)
     if not errors:  # a model that could not be loaded may have the input or the dimension

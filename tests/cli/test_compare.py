@@ -49,7 +49,7 @@ def test_json_of_a_comparison_keeps_to_the_contract(dlbricks, shared, read, twin
     command = "compare", "--backends", ",".join(ALL), *QUICK
     done = dlbricks(*command, a, b, "-G", "1", "--html", "out.html")
     assert done.status == 0
-    assert done.err == "2 of 2 models were imported before: reused.\n"
+    assert done.err == "2 of 2 models reused from an earlier import.\n"
     assert max(map(len, done.out.splitlines())) <= 80
     assert "Ideal" in done.out
     assert "<svg" in Path("out.html").read_text()

@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 
 pytestmark = pytest.mark.usefixtures("kept_workers")
 
-REUSED = "2 of 2 models were imported before: reused.\n"
+REUSED = "2 of 2 models reused from an earlier import.\n"
 QUICK = ("--backend", "onnxruntime", "--threads", "1", "--store", "results.sqlite")
 
 

@@ -136,7 +136,7 @@ def test_a_second_run_measures_only_what_is_missing(dlbricks, save, read, ran, k
     assert "another session" in more.out
     forced = dlbricks(*QUICK, b, "--force", "--json", "forced.json")
     assert "from the store" not in forced.out
-    assert more.err == "1 of 2 models were imported before: reused.\n"
+    assert more.err == "1 of 2 models reused from an earlier import.\n"
     samples = [each["samples"] for each in (first[0], read("forced.json")["bricks"][0])]
     assert samples[0] != samples[1]
     dlbricks(*QUICK, "--runs", "5", b, "--json", "five.json")

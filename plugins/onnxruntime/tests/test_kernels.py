@@ -5,12 +5,14 @@ import warnings
 import onnx
 import onnxruntime
 import pytest
-from dlbricks_onnxruntime.kernels import WITHOUT_KERNEL
+from dlbricks_onnxruntime.kernels import TYPES, WITHOUT_KERNEL
 from dlbricks_testing.operators import operators_with_layers
 from onnx import TensorProto
 from onnx.backend.test.case.node import collect_testcases
-from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplemented_
+
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS
 
 pytestmark = pytest.mark.long
 
@@ -43,6 +45,17 @@ def test_operators_without_a_kernel_are_named(cases, dtype):
     assert ((refused - run) & operators_with_layers()) - written_out == WITHOUT_KERNEL[dtype]
 
 
+@pytest.mark.parametrize("dtype", [name for name in DTYPE_NUMBERS if name != "string"])
+def test_types_that_no_tensor_has_are_named(dtype):
+    value = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("Transpose", ["x"], ["y"])
+    ends = ([value(name, DTYPE_NUMBERS[dtype], [2, 2])] for name in "xy")
+    graph = onnx.helper.make_graph([node], "g", *ends)
+    opset = onnx.helper.make_opsetid("", 25)
+    model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=13)
+    assert _runs(model) == (dtype in TYPES)
+
+
 def _is_float(value):
     return value.type.tensor_type.elem_type == TensorProto.FLOAT
 
@@ -61,6 +74,6 @@ def _in_type(model, number):
 def _runs(model):
     try:
         onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    except (Fail, InvalidGraph, NotImplemented_):
+    except (Fail, InvalidArgument, InvalidGraph, NotImplemented_):
         return False
     return True

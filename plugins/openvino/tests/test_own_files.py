@@ -331,8 +331,8 @@ def test_an_operation_without_a_counterpart_is_named_with_what_to_give_instead(t
 def test_padding_before_resizing_is_refused_by_name(tmp_path):
     x = fed(1, 2, 4, 4)
     resized = opset13.interpolate(
-        x, np.array([2, 2], np.float32), "nearest", "scales", pads_begin=[0, 0, 1, 1], pads_end=[0, 0, 1, 1],
-        axes=whole(2, 3),
+        x, np.array([2, 2], np.float32), "nearest", "scales",
+        pads_begin=[0, 0, 1, 1], pads_end=[0, 0, 1, 1], axes=whole(2, 3),
     )  # fmt: skip
     with pytest.raises(ModelError, match="pads what it resizes"):
         imported(stored(tmp_path, resized, [x]))

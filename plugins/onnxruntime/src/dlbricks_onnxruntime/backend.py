@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits, Watch
 from dlbricks_core.bricks import native_to
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_onnxruntime.kernels import WITHOUT_KERNEL
+from dlbricks_onnxruntime.kernels import TYPES, WITHOUT_KERNEL
 from dlbricks_onnxruntime.messages import one_line
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class OnnxruntimeBackend(Backend):
         # It fuses layers and keeps feature maps in a blocked layout.
         rewrites=True,
         domains=frozenset({"com.microsoft"}),
+        types=TYPES,
         lacks_of_type=WITHOUT_KERNEL,
         engine="ONNX Runtime on ONNX operators, with scores of the last position alone",
         form="onnxruntime-genai",

@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dlbricks_core.ir.tensors import DTYPE_NUMBERS
+
+TYPES = frozenset(DTYPE_NUMBERS) - {
+    "complex64", "complex128", "float4e2m1", "float6e2m3", "float6e3m2", "float8e8m0"
+}  # fmt: skip
+"""Element types that activations can have in ONNX Runtime."""
+
 WITHOUT_KERNEL: Mapping[str, frozenset[str]] = {
     "float64": frozenset({
         "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Col2Im", "Conv",
