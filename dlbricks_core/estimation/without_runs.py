@@ -316,6 +316,8 @@ def _predicted(result: RunResult, predictor: str | None, store: ResultStore) -> 
     if predictor is None:
         return result
     if result.request.metric:
+        if not any(model.missing for model in result.models):
+            return result
         return _quantity_predictor(result.request).fill(result, store)
     return with_predictions(result, predictor, store)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from dlbricks_survey.packing import write
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
@@ -99,7 +100,7 @@ def atlas(tmp_path, bricks):
         for brick in bricks.values()
     ]
     found = np.zeros(len(counts))
-    Contribution(
+    contribution = Contribution(
         system=current_system(),
         setup=SETUP,
         provenance=Provenance("0.1.0", "2026-01-01", "2026-01-02", ("s",), "a test"),
@@ -110,7 +111,8 @@ def atlas(tmp_path, bricks):
         call_ms=found,
         signatures=tuple(bricks),
         groups=("net",) * len(counts),
-    ).write(folder / "here.npz")
+    )
+    write(contribution, folder / "here.npz")
     return folder
 
 

@@ -33,13 +33,11 @@ def test_a_run_in_another_type_keeps_the_name_says_the_type_and_shares_no_measur
     assert "converted to float16" in (tmp_path / "h.html").read_text("utf-8")
 
 
-def test_an_estimate_of_a_type_that_nobody_measured_says_so(dlbricks, shared):
+def test_a_type_without_kernels_has_no_estimate(dlbricks, shared):
     a = shared("a", "Relu", "Sigmoid", size=256)
     done = dlbricks("estimate", *BACKEND, a, "--dtype", "bfloat16")
-    assert done.status == 0
-    told = " ".join(done.out.split())
-    assert "nothing was measured in bfloat16 with onnxruntime" in told
-    assert "Note: bfloat16: " in told
+    assert done.status == 3
+    assert "unsupported: " in " ".join(done.out.split())
 
 
 def test_layers_without_kernels_for_a_type_are_named(dlbricks, shared):

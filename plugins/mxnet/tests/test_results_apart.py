@@ -12,7 +12,8 @@ SIZE = 64
 PROGRAM = f"""
 import os, sys
 from dlbricks_mxnet.framework import import_mxnet
-from dlbricks_core.worker.memory import forget_peak, peak_mib, resident_mib
+from dlbricks_core.worker.memory import resident_mib
+from dlbricks_quantities.resident import forget_peak, peak_mib
 mx = import_mxnet()
 number = os.fork()  # MXNet is imported once for both graphs
 if number:
