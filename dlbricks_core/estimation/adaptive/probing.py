@@ -17,6 +17,11 @@ from dlbricks_core.predict import Contribution
 BATCH = 5
 """Number of probes that are chosen at a time. Their results determine the next choice."""
 
+WIDENS_FROM = 1.05
+"""Factor by which probes must widen other intervals before they count as contradictions. Three
+small networks within 15% of their expectation widened intervals by up to 2%.
+"""
+
 _MOST = 10
 """Maximum number of probes. In leave-one-system-out tests, ten probes removed most of the error,
 and thirty hardly more (research/2026-11-25-systems.md).
@@ -95,7 +100,7 @@ class Probing:
     def _widened(self, state: State) -> bool:
         """Whether the last probes widened other intervals; such probes are dropped and named."""
         batch, self._batch = [s for s in self._batch if self._teaches(s)], []
-        if not batch or state.widest <= self.widths[-1]:
+        if not batch or state.widest <= WIDENS_FROM * self.widths[-1]:
             return False
         names = [self._bench.subjects.every[s].operators[0] for s in batch]
         self._bench.drop(batch, warning("widens-others", networks=list(dict.fromkeys(names))))

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from dlbricks_core.bricks import Brick, BrickSet
-from dlbricks_core.estimation.adaptive.probing import BATCH
+from dlbricks_core.estimation.adaptive.probing import BATCH, WIDENS_FROM
 from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.figure import Measured
@@ -19,7 +19,7 @@ from dlbricks_core.figures.statistics import WIDENS, FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Target, alike_together
 from dlbricks_core.measure.ledger import Ledger
-from dlbricks_core.measure.measuring import measure, open_worker
+from dlbricks_core.measure.measuring import look_up, measure, open_worker
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import Contribution
 from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix
@@ -135,6 +135,7 @@ def characterize(
     """
     observer.stage("Choosing probes")
     search = _Search.of(models, request, training_data(store, request.setup.backend), first)
+    search.recall(look_up((request.key(s, "brick") for s in first), request, store))
     before, fixed = search.half_widths(), [s for s in first if s not in search.tried]
     with open_worker(request) as worker:
         if fixed and most:  # the choice of the others rests on them
@@ -234,6 +235,12 @@ class _Search:
         search.tried |= known
         return search
 
+    def recall(self, stored: Ledger) -> None:
+        """Takes networks for timed that the store has, even if no other network rests on them."""
+        new = {key.subject.signature for key in stored.figures} - self.tried
+        self.tried |= new
+        self.known += len(new)
+
     def half_widths(self) -> FloatArray:
         """Half-width of the 90% interval of each network to predict, relative to its latency."""
         return half_widths(self.belief, self._matrix(self.asked.values()))
@@ -297,7 +304,7 @@ class _Search:
     def _widening(self, figures: Mapping[str, Measured]) -> frozenset[str]:
         """Networks that contradict all others, so that intervals are narrower without them."""
         width = self._median_width(self.belief)
-        if width <= self._median_width(self.prior):
+        if width <= WIDENS_FROM * self._median_width(self.prior):
             return frozenset()
         found: set[str] = set()
         for signature in figures:
