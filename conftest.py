@@ -213,6 +213,20 @@ def most_span():
         yield limit
 
 
+@pytest.fixture(scope="session", autouse=True)
+def operator_cases():
+    """Makes the onnx package's operator cases quickly; see ``helpers/operator_cases.py``."""
+    if not HELPERS.exists():  # plugins' tests run without the core's, too
+        yield None
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HELPERS))
+        import operator_cases
+
+        operator_cases.hasten(patch)
+        yield operator_cases
+
+
 @pytest.fixture(scope="session")
 def path_with():
     """Gives ``PYTHONPATH`` for a process that finds a folder's modules beside those of this one."""

@@ -26,7 +26,7 @@ MODULES = [
 ]  # fmt: skip
 
 #: Operators whose cases the reference evaluator computes for seconds.
-LONG = {"attention", "averagepool", "lppool", "maxpool"}
+LONG = {"attention", "linear_attention", "maxpool"}
 
 #: Reason, as its beginning -> cases that are not run in canonical form because of it.
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
