@@ -56,6 +56,14 @@ def number_of(dtype: str) -> int:
     return DTYPE_NUMBERS[dtype]
 
 
+def sizes_of(port: openvino.Output) -> list[int | None] | None:
+    """Sizes of a tensor, ``None`` for each that is open; ``None`` if it may have any axes."""
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return None
+    return [None if each.is_dynamic else each.get_length() for each in shape]
+
+
 @dataclass
 class Graph:
     """An ONNX graph under construction.
@@ -66,6 +74,7 @@ class Graph:
         values: Small constants by name.
         weights: Element type and shape of large constants by name; their values are not read.
         names: Name in ONNX of each tensor of OpenVINO, by OpenVINO's name.
+        numbers: Numbers that no name has yet.
     """
 
     source: openvino.Model
@@ -73,7 +82,7 @@ class Graph:
     values: dict[str, TensorProto] = field(default_factory=dict)
     weights: dict[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-    _numbers: Iterator[int] = field(default_factory=count)
+    numbers: Iterator[int] = field(default_factory=count)
 
     @cached_property
     def folded(self) -> Mapping[str, Array]:
@@ -95,7 +104,7 @@ class Graph:
 
     def new(self, stem: str) -> str:
         """A name that no other tensor has."""
-        return f"{stem}/{next(self._numbers)}"
+        return f"{stem}/{next(self.numbers)}"
 
     def add(
         self, stem: str, op: str, inputs: Sequence[str], outputs: int, **attributes: Any

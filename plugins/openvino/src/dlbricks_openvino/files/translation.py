@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 import numpy as np
 import openvino
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from dlbricks_core import ir
 from dlbricks_core.ir import RawModel
@@ -24,7 +25,9 @@ from dlbricks_openvino.files.building import (
     dtype_of,
     number_of,
     refusal,
+    sizes_of,
 )
+from dlbricks_openvino.files.loops import branches, loop, tensor_iterator
 from dlbricks_openvino.files.merging import with_biases
 from dlbricks_openvino.files.reading import name_of_tensor
 from dlbricks_openvino.files.rules import RULES
@@ -47,17 +50,7 @@ def translated(graph: openvino.Model, *, name: str, source: str = "") -> RawMode
         ModelError: If ONNX has no counterpart of an operation.
     """
     built = Graph(graph)
-    for node in graph.get_ordered_ops():
-        kind = node.get_type_name()
-        if kind not in _ENDS:
-            if kind not in RULES:
-                raise refusal(node, "DLBricks has no ONNX layers for it", _HINTS.get(kind, GIVE))
-            _add(Operation(node, built), RULES[kind])
-        elif kind == "Constant":
-            _constant(node, built)
-        elif kind == "Parameter":
-            tensor = name_of_tensor(node.output(0))
-            built.names[tensor] = tensor
+    _fill(built)
     outputs = [built.names[name_of_tensor(port)] for port in graph.outputs]
     with_biases(built, outputs)
     proto = _proto(built, graph, list(dict.fromkeys(outputs)))
@@ -66,6 +59,29 @@ def translated(graph: openvino.Model, *, name: str, source: str = "") -> RawMode
     weights = model.weights.union(each for each in model.inputs if each in built.weights)
     return replace(model, inputs=inputs, weights=weights)
 
+
+def _fill(built: Graph) -> None:
+    """Adds the counterparts of all operations of a graph."""
+    for node in built.source.get_ordered_ops():
+        kind = node.get_type_name()
+        if kind not in _ENDS:
+            if kind not in _RULES:
+                raise refusal(node, "DLBricks has no ONNX layers for it", _HINTS.get(kind, GIVE))
+            _add(Operation(node, built), _RULES[kind])
+        elif kind == "Constant":
+            _constant(node, built)
+        elif kind == "Parameter":
+            tensor = name_of_tensor(node.output(0))
+            built.names.setdefault(tensor, tensor)
+
+
+_RULES: Mapping[str, Rule] = {
+    **RULES,
+    **{
+        kind: partial(rule, fill=_fill)
+        for kind, rule in (("If", branches), ("Loop", loop), ("TensorIterator", tensor_iterator))
+    },
+}
 
 _STATE = "Give a model without a state, such as llm:PATH/config.json for a language model."
 _HINTS = {"ReadValue": _STATE, "Assign": _STATE}
@@ -109,9 +125,11 @@ def _constant(node: openvino.Node, graph: Graph) -> None:
 
 
 def _proto(built: Graph, graph: openvino.Model, outputs: Sequence[str]) -> ModelProto:
-    read = {name for node in built.nodes for name in node.input} | set(outputs)
+    read = {*_read(built.nodes), *outputs}
     fed = [
-        helper.make_tensor_value_info(name_of_tensor(port), number_of(dtype_of(port)), _sizes(port))
+        helper.make_tensor_value_info(
+            name_of_tensor(port), number_of(dtype_of(port)), sizes_of(port)
+        )
         for port in graph.inputs
     ]
     weights = [
@@ -132,8 +150,10 @@ def _proto(built: Graph, graph: openvino.Model, outputs: Sequence[str]) -> Model
     )
 
 
-def _sizes(port: openvino.Output) -> list[int | None] | None:
-    shape = port.get_partial_shape()
-    if shape.rank.is_dynamic:
-        return None
-    return [None if each.is_dynamic else each.get_length() for each in shape]
+def _read(nodes: Iterable[NodeProto]) -> Iterator[str]:
+    """Tensors that layers read, and those in bodies of loops and branches."""
+    for node in nodes:
+        yield from node.input
+        for each in node.attribute:
+            if each.HasField("g"):
+                yield from _read(each.g.node)
