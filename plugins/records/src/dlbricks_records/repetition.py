@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Self, TypedDict
 
 from dlbricks_accuracy.evaluation import evaluate
+from dlbricks_accuracy.side_by_side import run_side_by_side
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.commands.options.invocation import ModelFacts
@@ -18,7 +19,6 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.run import run
-from dlbricks_core.estimation.side_by_side import run_side_by_side
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Machine
 from dlbricks_core.figures.protocols import HOT, PROTOCOLS
