@@ -14,14 +14,7 @@ from dlbricks_core.lazy import lazy
 from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
-    from dlbricks_core.api import (
-        Measuring,
-        cut,
-        estimate,
-        harvest,
-        load,
-        time,
-    )
+    from dlbricks_core.api import Measuring, cut, estimate, harvest, load, time
 
 __all__ = [
     "DLBricksError",

@@ -6,11 +6,7 @@ from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
     from dlbricks_core.analysis.likeness import Volume, form
-    from dlbricks_core.analysis.work import (
-        Work,
-        layer_bytes,
-        layer_flops,
-    )
+    from dlbricks_core.analysis.work import Work, layer_bytes, layer_flops
 
 __all__ = [
     "Volume",

@@ -5,13 +5,7 @@ Scripts use it with ``import dlbricks``. The functions only check arguments and 
 
 from dlbricks_core.api.functions import cut, estimate, harvest, load, time
 from dlbricks_core.api.inputs import Measuring
-from dlbricks_core.api.results import (
-    Bricks,
-    Estimates,
-    LoadedModel,
-    Result,
-    Timings,
-)
+from dlbricks_core.api.results import Bricks, Estimates, LoadedModel, Result, Timings
 
 __all__ = [
     "Bricks",

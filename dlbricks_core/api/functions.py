@@ -19,12 +19,7 @@ from dlbricks_core.api.inputs import (
     request_of,
     strict_models,
 )
-from dlbricks_core.api.results import (
-    Bricks,
-    Estimates,
-    LoadedModel,
-    Timings,
-)
+from dlbricks_core.api.results import Bricks, Estimates, LoadedModel, Timings
 from dlbricks_core.backends import Backend
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.commands.estimate.actions import EstimateJob

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.estimate.data import run_data
 from dlbricks_core.commands.show.inspection import inspect_data
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.report import run_data
 from dlbricks_core.report.files import write_text
 from dlbricks_core.report.notes import texts
 from dlbricks_core.report.pages import ESTIMATE, page_of

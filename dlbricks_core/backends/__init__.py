@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.backends.base import (
-        WARMUP_RUNS,
-        Backend,
-        CpuTimer,
-        warmed_up,
-    )
+    from dlbricks_core.backends.base import WARMUP_RUNS, Backend, CpuTimer, warmed_up
     from dlbricks_core.backends.layer import layer_alone, refused_layers
     from dlbricks_core.backends.profiles import (
         Interpreted,

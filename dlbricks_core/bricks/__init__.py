@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.bricks.brickset import (
-        Brick,
-        BrickSet,
-        CutModel,
-        in_layout,
-    )
+    from dlbricks_core.bricks.brickset import Brick, BrickSet, CutModel, in_layout
     from dlbricks_core.bricks.extract import extract
     from dlbricks_core.bricks.signature import (
         cold_tensors,

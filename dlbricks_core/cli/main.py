@@ -38,12 +38,7 @@ from dlbricks_core.sanitize import sanitized, shortened, shortened_words, withou
 from dlbricks_core.signals import Interrupted, interruptible
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled
-from dlbricks_core.worker.memory import (
-    OwnTimeError,
-    lacks_memory,
-    limited,
-    own_memory_hint,
-)
+from dlbricks_core.worker.memory import OwnTimeError, lacks_memory, limited, own_memory_hint
 
 #: New words for the names that commands had before; they are understood for one release.
 RENAMED = {

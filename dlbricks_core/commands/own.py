@@ -29,7 +29,7 @@ class EstimateCommand(_CoreCommand):
     purpose = "Estimate models from stored and predicted figures, or with few runs."
     actions = (
         Action("models", purpose, "estimate.actions",
-               "report.run.data:EstimateData", predicts=True, resumes=True),
+               "commands.estimate.data:EstimateData", predicts=True, resumes=True),
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from dlbricks_core.estimation.assemble import assemble, joined
 from dlbricks_core.estimation.defaults import PREDICTOR, REGRESSION
 from dlbricks_core.estimation.predicted import with_predictions
 from dlbricks_core.estimation.results import QuantityPredictor, RunResult
-from dlbricks_core.estimation.systems import reference, told_apart
 from dlbricks_core.facts import Measurement, Note, Question
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.protocols import FEWEST_QUIET
@@ -74,7 +73,7 @@ def estimate(
         PluginError: If there is no such predictor, or it fails.
     """
     if store.only is not None:
-        request = replace(request, machine=told_apart(store.only))
+        request = replace(request, machine=store.only.told_apart)
     if predictor is not None and request.metric and predictor != REGRESSION:
         raise DLBricksError(
             f"the predictor {predictor} gives latencies, not {request.quantity.name}",
@@ -138,10 +137,10 @@ def _machines(request: Request, store: ResultStore) -> Iterator[Note]:
         return
     only = store.only
     if only is None or only.alone:
-        yield note("machines-together", machines=[reference(each) for each in equal])
+        yield note("machines-together", machines=[each.reference for each in equal])
     else:
         fingerprint = request.fingerprint[:8]
-        yield note("machine-alone", machine=reference(only), fingerprint=fingerprint)
+        yield note("machine-alone", machine=only.reference, fingerprint=fingerprint)
 
 
 def _needs(result: RunResult) -> Iterator[Note]:

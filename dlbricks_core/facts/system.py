@@ -243,6 +243,13 @@ class MachineName:
         return cls(**texts, named_at=moment(data["named_at"]))
 
 
+HOST_MARK = "@"
+"""Separator between a fingerprint and a host."""
+
+_SHORT = 8
+"""Number of characters of a fingerprint or a host in short references."""
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine whose measurements a store holds: some or all hosts of a system.
@@ -258,6 +265,18 @@ class Machine:
     name: str
     hosts: frozenset[str]
     alone: bool = True
+
+    @property
+    def reference(self) -> str:
+        """Short text that names it: ``lab``, ``71bff16a``, ``71bff16a@09ad3c2b``."""
+        if self.name or self.alone:
+            return self.name or self.system[:_SHORT]
+        return HOST_MARK.join((self.system[:_SHORT], min(self.hosts)[:_SHORT]))
+
+    @property
+    def told_apart(self) -> str:
+        """Its reference if it has a name or equal machines; empty for any other machine."""
+        return self.reference if self.name or not self.alone else ""
 
 
 # Sessions: who measured when, and how busy the machine was.

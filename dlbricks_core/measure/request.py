@@ -70,7 +70,7 @@ class Request:
         retry_failed: Whether to repeat failed measurements.
         metric: Metric of the requested quantity; ``None`` for latency.
         machine: Name of the machine of an estimate, from
-            :func:`~dlbricks_core.estimation.systems.told_apart`; empty if none was chosen.
+            :attr:`~dlbricks_core.facts.Machine.told_apart`; empty if none was chosen.
         busy: Behaviour if other programs use the CPUs.
     """
 

@@ -10,13 +10,7 @@ from weakref import WeakKeyDictionary
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.table import plain, standing_for
-from dlbricks_core.predict.layers import (
-    codes_of,
-    integer,
-    shapes_of,
-    text,
-    weight_of,
-)
+from dlbricks_core.predict.layers import codes_of, integer, shapes_of, text, weight_of
 from dlbricks_core.predict.patterns import pattern_of
 
 _HEADS = frozenset({"convolution", "product"})

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, TypeVar, cast
 
-from dlbricks_core.estimation.invocation import environment_of
 from dlbricks_core.facts import Cache, CalibrationModel
 from dlbricks_core.passes.options import input_data
 from dlbricks_core.report.notes import notes_data
-from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
     from dlbricks_core.bricks import Brick, BrickSet, CutModel
     from dlbricks_core.compose.options import CutOptions
-    from dlbricks_core.estimation.invocation import Invocation
     from dlbricks_core.estimation.model_result import Compared, ModelResult
     from dlbricks_core.estimation.results import BrickResult, RunResult
     from dlbricks_core.facts import Calibration, Failure, Quantity
     from dlbricks_core.importers import LoadOptions
     from dlbricks_core.measure.request import Request
+
+
+_VARIABLES = (
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "ATEN_"),
+    *("ORT_", "MXNET_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"),
+)
+"""Prefixes of the environment variables that affect the speed of frameworks."""
 
 
 Interval = tuple[float, float]  #: Lower and upper end of a 90% interval.
@@ -186,32 +190,6 @@ class TotalsData(TypedDict):
     timed_bricks: int  #: Timed bricks; fewer than all if some are derived from others.
 
 
-class ModelFactsData(TypedDict):
-    """Origin of a model."""
-
-    #: Hash of the model's file, without files of weights. Null for a model of a collection.
-    sha256: str | None
-    bytes: int | None  #: Size of the file.
-    licence: str | None  #: Licence of the model, if its file states it.
-    author: str | None  #: Author of the model, if its file states it.
-    task: str | None  #: Task of the model, if its file or its collection states it.
-    producer: str | None  #: Program that wrote the file.
-
-
-class InvocationData(TypedDict):
-    """Settings of the command that are not in its results."""
-
-    command: Literal["estimate", "check", "compare"]  #: The command.
-    measures: bool  #: Whether bricks ran; false if all figures were stored or predicted.
-    end_to_end: bool  #: Whether timing of whole models was requested.
-    #: Origin of the cut of each model: the user, with the command's defaults, or the content of the
-    #: store.
-    cut_chosen_by: Literal["user", "store"]
-    quantity: QuantityData  #: The estimated quantity.
-    version: str  #: Version of DLBricks.
-    written_at: str  #: When the results were written, in ISO 8601.
-
-
 class CalibrationData(TypedDict):
     """Numbers that were fitted to this system."""
 
@@ -359,6 +337,18 @@ def system_data(request: Request) -> SystemData:
     return cast("SystemData", request.target.to_dict() | more)
 
 
+def environment_of(request: Request) -> dict[str, str]:
+    """Environment variables of the framework that affect its speed.
+
+    These are variables of the user and of the backend. The mapping is empty for figures of another
+    system, or without an installed framework.
+    """
+    if request.elsewhere or request.plugin.problem:
+        return {}
+    users = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    return {**users, **request.backend.environment(request.settings)}
+
+
 def backend_data(request: Request) -> BackendData:
     """The backend with its version, its options, and the environment that it runs in."""
     return {
@@ -373,30 +363,6 @@ def backend_data(request: Request) -> BackendData:
 def quantity_data(quantity: Quantity) -> QuantityData:
     """The quantity of figures, and its unit."""
     return {"name": quantity.name, "unit": quantity.unit}
-
-
-def invocation_data(invocation: Invocation | None, quantity: Quantity) -> InvocationData | None:
-    """The user's request and its time; ``None`` if unknown."""
-    if invocation is None:
-        return None
-    return {
-        "command": invocation.command,
-        "measures": invocation.measures,
-        "end_to_end": invocation.end_to_end,
-        "cut_chosen_by": "store" if invocation.cut_by_store else "user",
-        "quantity": quantity_data(quantity),
-        "version": __version__,
-        "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def facts_data(invocation: Invocation | None, name: str) -> ModelFactsData | None:
-    """Facts about a model's file; ``None`` if unknown."""
-    if invocation is None:
-        return None
-    facts = invocation.facts[name]
-    found = {"sha256": facts.sha256, "bytes": facts.size, **asdict(facts.notes)}
-    return cast("ModelFactsData", {key: value or None for key, value in found.items()})
 
 
 def calibration_data(calibration: Calibration | None) -> CalibrationData | None:

@@ -8,17 +8,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import Any, TypeVar, get_args
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Table,
-    and_,
-    bindparam,
-    or_,
-    select,
-    true,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, or_, select, true, tuple_
 
 from dlbricks_core.facts import Machine, Quantity, Question, Setup, Subject
 from dlbricks_core.facts.checks import LARGEST_COUNT, checked, flat, text

@@ -47,7 +47,7 @@ registry.entry_points = lambda: metadata.EntryPoints(own)
 import dlbricks_core.commands.estimate.actions
 import dlbricks_core.estimation.without_runs
 import dlbricks_core.predict.from_atlas
-import dlbricks_core.report.run.terminal
+import dlbricks_core.commands.estimate.terminal
 import dlbricks_core.store.store
 from dlbricks_core.cli import main
 

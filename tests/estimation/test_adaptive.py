@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dlbricks_core.commands.estimate.terminal import precision_reached
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.estimation.adaptive.ahead import begun
@@ -21,7 +22,6 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import BackendWorker
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
-from dlbricks_core.report.run.terminal import precision_reached
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import memory
 from dlbricks_core.worker.memory import limited

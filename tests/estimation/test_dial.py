@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.estimate.terminal import origins
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive import brick_loop as loop
 from dlbricks_core.estimation.adaptive import timings as bench
@@ -30,7 +31,6 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import Plugin
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
-from dlbricks_core.report.run.terminal import origins
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import WorkerProcess
 

@@ -11,11 +11,11 @@ from dlbricks_machine.names import name_machine
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.commands.options.systems import at_system
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation import conditioned as oracle
 from dlbricks_core.estimation import extrapolation as doubts
-from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Observation, Session
 from dlbricks_core.figures.figure import RESAMPLES, Measured, relative_half_width
@@ -282,7 +282,7 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     assert "predictions rest on an AMD with 2 threads; " in note
     assert note.endswith("narrows them in seconds")
     assert notes(measured(far), measured(asked.system)) == []
-    module = import_module("dlbricks_core.estimation.systems")
+    module = import_module("dlbricks_core.commands.options.systems")
     monkeypatch.setattr(module, "shipped", lambda: (measured(far),))
     assert at_system(store, far.fingerprint[:10]) == (far, store)
     with pytest.raises(DLBricksError, match="no system 'none'") as error:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import onnx
 import pytest
 
-from dlbricks_core.estimation import invocation
-from dlbricks_core.estimation.invocation import ModelFacts
+from dlbricks_core.commands.options import invocation
+from dlbricks_core.commands.options.invocation import ModelFacts
 
 
 @pytest.fixture

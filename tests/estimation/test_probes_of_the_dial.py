@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from dlbricks_core.commands.options.approach import Approach, Wishes
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.acquisition import Choice
-from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.estimation.run import run_bricks
 from dlbricks_core.figures.statistics import WIDENS

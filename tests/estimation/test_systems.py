@@ -7,8 +7,8 @@ from dlbricks_machine.names import name_machine
 from dlbricks_records.contents import exported, merge
 from dlbricks_records.stores import records_of_files, records_of_stores, selected
 
+from dlbricks_core.commands.options.systems import find_machine, find_system
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import find_machine, find_system, reference
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
@@ -72,11 +72,11 @@ def test_a_machine_that_was_restarted_gets_its_name_again(stores, tmp_path):
     named(first, "71bf", "alice")
     measured(first, "restarted", 3.0)
     with ResultStore.open(first) as store:
-        assert [reference(each) for each in store.machines()] == ["71bff16a@restarte", "alice"]
+        assert [each.reference for each in store.machines()] == ["71bff16a@restarte", "alice"]
         named(first, "71bf", "alice")
         (machine,) = store.machines()
         assert machine.hosts == {"ha", "restarted"}
-        assert reference(machine) == "alice"
+        assert machine.reference == "alice"
         name_machine(store, "alice", "lab")
         assert [each.name for each in store.machines()] == ["lab"]
 

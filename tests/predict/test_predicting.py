@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.commands.options.systems import find_system
 from dlbricks_core.compose import OwnFigure, Plan, Scaled
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import PluginError
 from dlbricks_core.estimation import conditioned as oracle
-from dlbricks_core.estimation.systems import find_system
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import Observation, System
 from dlbricks_core.figures import RESAMPLES, Measured, Predicted

@@ -9,11 +9,11 @@ from dlbricks_records.json_records import RecordedFigures
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlbricks_core.commands.estimate.data import run_data
+from dlbricks_core.commands.options.invocation import Invocation, ModelFacts
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.invocation import Invocation, ModelFacts
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report import run_data
 from dlbricks_core.store import ResultStore
 
 

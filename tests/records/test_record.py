@@ -12,13 +12,14 @@ from dlbricks_records.repetition import PreparedRepetition, _calibrated
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlbricks_core.commands.estimate.data import run_data
+from dlbricks_core.commands.options.invocation import Invocation, ModelFacts
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.invocation import Invocation, ModelFacts, environment_of
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import Cache, System
 from dlbricks_core.importers import FileNotes, LoadOptions
-from dlbricks_core.report import run_data
+from dlbricks_core.report.data import environment_of
 from dlbricks_core.store import ResultStore
 
 READ = LoadOptions(2, {"seq": 8}, {"data": (1, 3)}, {"rate": 0.5}, outputs=("y",))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlbricks_core.report.progress import ProgressBar
+from dlbricks_core.commands.options.progress import ProgressBar
 from dlbricks_core.report.tables import Console, lines, styled, table
 from dlbricks_core.sanitize import cell, sanitized, without_secrets
 

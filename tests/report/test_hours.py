@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dlbricks_core.commands.estimate.terminal import _of_model, hours
 from dlbricks_core.compose import Estimate
 from dlbricks_core.figures.figure import RESAMPLES, interval
-from dlbricks_core.report.run.terminal import _of_model, hours
 
 NORMAL = np.random.default_rng(3).standard_normal(RESAMPLES)
 

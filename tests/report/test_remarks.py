@@ -10,10 +10,10 @@ from onnx import TensorProto, helper
 
 import dlbricks_core as dlbricks
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.commands.estimate.terminal import print_run
 from dlbricks_core.facts import Failure
 from dlbricks_core.facts.note import warning
 from dlbricks_core.figures.figure import Measured
-from dlbricks_core.report import print_run
 from dlbricks_core.report.remarks import (
     Effect,
     Remark,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dlbricks_core.report.run.terminal import apart, rests_on
+from dlbricks_core.commands.estimate.terminal import apart, rests_on
 
 
 def model(origin, *, whole=False, missing=(), value=10.0, counts=None):

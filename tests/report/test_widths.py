@@ -10,11 +10,11 @@ import pytest
 from dlbricks_survey import calibration as probes
 from dlbricks_survey import report as survey
 
+from dlbricks_core.commands.estimate import terminal as words
 from dlbricks_core.estimation.results import AdaptiveRun, Characterized, Offer
 from dlbricks_core.facts.note import note
 from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.report.notes import text
-from dlbricks_core.report.run import terminal as words
 
 OFFERS = (Offer(0.8, 2.0), Offer(0.1, 7.0))
 

@@ -11,19 +11,21 @@ from typing import Any
 
 import click
 
+from dlbricks_core.commands.estimate.data import run_data
+from dlbricks_core.commands.estimate.terminal import print_run
 from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
+from dlbricks_core.commands.options.approach import Approach, Wishes
 from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.invocation import Invocation
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.results_files import read_results
 from dlbricks_core.commands.options.settings import option
+from dlbricks_core.commands.options.systems import at_system
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.estimation.assemble import joined
-from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.facts.workload import PHASES
 from dlbricks_core.importers.models import LoadedModels
@@ -31,7 +33,6 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import known_setups
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import print_run, run_data
 from dlbricks_core.report.pages import ESTIMATE, page_of
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument

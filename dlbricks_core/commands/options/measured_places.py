@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from dlbricks_core.commands.options.systems import find_machine
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import find_machine
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.protocols import Protocol
 from dlbricks_core.store import ResultStore

@@ -21,7 +21,7 @@ from dlbricks_core.ir import CanonicalModel, RawModel
 from dlbricks_core.progress import Observer
 
 if TYPE_CHECKING:
-    from dlbricks_core.estimation.invocation import Invocation
+    from dlbricks_core.commands.options.invocation import Invocation
 
 ResultT = TypeVar("ResultT")
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from dlbricks_core import store as stores
+from dlbricks_core.commands.options.progress import ProgressBar
 from dlbricks_core.preferences import TEXT, preferred
 from dlbricks_core.report.files import (
     check_folder,
@@ -20,7 +21,6 @@ from dlbricks_core.report.files import (
     write_text,
 )
 from dlbricks_core.report.pages import check_pages
-from dlbricks_core.report.progress import ProgressBar
 from dlbricks_core.report.tables import Console, TablesOnly
 
 EXIT_PARTIAL = 3

@@ -5,9 +5,9 @@ from dlbricks_compare.outputs_command import OutputsJob
 from dlbricks_llamacpp.backend import LlamaBackend
 
 from dlbricks_core.backends import Backend
+from dlbricks_core.commands.options.approach import Approach, Wishes
 from dlbricks_core.commands.options.jobs import Models
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.approach import Approach, Wishes
 from dlbricks_core.progress import Observer
 
 

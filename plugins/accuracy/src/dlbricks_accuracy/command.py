@@ -11,10 +11,10 @@ from dlbricks_accuracy.evaluation import Evaluation, evaluate
 from dlbricks_accuracy.report import evaluation_data, print_evaluation
 from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
+from dlbricks_core.commands.options.approach import Approach, Wishes
+from dlbricks_core.commands.options.invocation import Invocation
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.estimation.approach import Approach, Wishes
-from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.pages import page_of
 from dlbricks_core.store import ResultStore

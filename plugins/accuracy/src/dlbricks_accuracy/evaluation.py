@@ -9,11 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
+from dlbricks_accuracy.side_by_side import run_in_turn
 from dlbricks_accuracy.speedup import Speedups
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.estimation.run import run_bricks
-from dlbricks_core.estimation.side_by_side import run_in_turn
 from dlbricks_core.facts import Failure
 from dlbricks_core.figures.figure import Measured, relative_half_width
 from dlbricks_core.figures.precision import PRECISION

@@ -9,7 +9,9 @@ from rich.table import Table
 
 from dlbricks_accuracy.evaluation import Evaluation, ModelEvaluation
 from dlbricks_accuracy.speedup import Speedups
-from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.commands.estimate.data import EstimateData, run_data
+from dlbricks_core.commands.estimate.terminal import rests_on
+from dlbricks_core.commands.options.invocation import Invocation
 from dlbricks_core.estimation.results import Benchmarking
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report.columns import OwnColumn, own_columns
@@ -21,8 +23,6 @@ from dlbricks_core.report.remarks import (
     ranked,
     run_remarks,
 )
-from dlbricks_core.report.run.data import EstimateData, run_data
-from dlbricks_core.report.run.terminal import rests_on
 from dlbricks_core.report.tables import Console, filled_table, interval_text, ms, styled
 from dlbricks_core.wording import count
 

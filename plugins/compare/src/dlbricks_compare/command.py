@@ -15,11 +15,10 @@ from dlbricks_compare.page import comparison_page
 from dlbricks_compare.report import print_comparison
 from dlbricks_core.commands.options import given, jobs, settings, shared
 from dlbricks_core.commands.options.actions import Concise
+from dlbricks_core.commands.options.approach import Approach, Wishes, check_backends
+from dlbricks_core.commands.options.invocation import Invocation
 from dlbricks_core.commands.options.models import Done
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
-from dlbricks_core.estimation.approach import Approach, Wishes
-from dlbricks_core.estimation.invocation import Invocation
-from dlbricks_core.estimation.side_by_side import check_backends
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from dlbricks_accuracy.side_by_side import run_side_by_side
+
 from dlbricks_compare.common import common_parts, unknown_places
 from dlbricks_compare.comparison import (
     BrickComparison,
@@ -23,7 +25,6 @@ from dlbricks_core.compose import Estimate
 from dlbricks_core.compose.options import CutOptions, find_composer
 from dlbricks_core.estimation.assemble import whole_networks
 from dlbricks_core.estimation.results import ModelResult, RunResult
-from dlbricks_core.estimation.side_by_side import run_side_by_side
 from dlbricks_core.facts import Kind, Note, Quantity
 from dlbricks_core.figures.cost import Cost
 from dlbricks_core.figures.figure import Figure, Measured, interval

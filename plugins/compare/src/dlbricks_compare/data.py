@@ -8,7 +8,13 @@ from typing import TypedDict
 from dlbricks_compare import comparison
 from dlbricks_compare.ranking import Ranking, Ratio
 from dlbricks_compare.report import disturbances
-from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.commands.options.invocation import (
+    Invocation,
+    InvocationData,
+    ModelFactsData,
+    facts_data,
+    invocation_data,
+)
 from dlbricks_core.facts import Quantity
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report import data as common
@@ -19,7 +25,7 @@ class CompareLatenciesData(common.WrittenData):
     """Models and their parts on several backends."""
 
     #: Settings of the command. Null for commands without a record.
-    invocation: common.InvocationData | None
+    invocation: InvocationData | None
     system: common.SystemData  #: The system that the figures are of.
     backends: list[CompareBackendData]  #: The frameworks.
     settings: common.SettingsData  #: How it was done.
@@ -60,7 +66,7 @@ class ComparedModelData(common.ModelHeadData, RankingData):
     """A model on several backends."""
 
     #: Facts about the model from its file or collection. Null for commands without a record.
-    facts: common.ModelFactsData | None
+    facts: ModelFactsData | None
     ideal_partial: bool  #: Whether a part has no latency on any backend.
     ideal_picks: dict[str, int]  #: Parts that each backend is fastest for.
     #: Whether the sums of the parts name another backend as faster than the winner: the parts then
@@ -156,7 +162,7 @@ def comparison_data(
     run = result.any_run
     return {
         "schema_version": common.SCHEMA_VERSION,
-        "invocation": common.invocation_data(invocation, run.request.quantity),
+        "invocation": invocation_data(invocation, run.request.quantity),
         "system": common.system_data(run.request),
         "backends": [
             {
@@ -209,7 +215,7 @@ def _model_data(
     return {
         **common.model_head(model.cut),
         "quantity": common.quantity_data(quantity),
-        "facts": common.facts_data(invocation, model.cut.model.name),
+        "facts": facts_data(invocation, model.cut.model.name),
         **_ranking(model.ranking),
         "ideal": model.ideal.value,
         "ideal_interval": model.ideal.interval,

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlbricks_core.bricks.naming import LENGTH, fold, names, operator_name
+from dlbricks_core.commands.estimate.data import EstimateData, run_data
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import TensorSpec
 from dlbricks_core.report import heading
@@ -29,7 +30,6 @@ from dlbricks_core.report.remarks import (
     alike,
     run_remarks,
 )
-from dlbricks_core.report.run.data import EstimateData, run_data
 from dlbricks_core.report.tables import Console, lines, ms, styled, table, value_text
 from dlbricks_core.wording import argument
 from dlbricks_explain.explanation import BrickGroup, Explanation

@@ -115,8 +115,8 @@ class ShowLatenciesJob:
         # Pictures without latencies come sooner without this code.
         from dlbricks_core.commands.options.given import open_request
         from dlbricks_core.commands.options.jobs import opened
+        from dlbricks_core.commands.options.systems import at_system
         from dlbricks_core.compose.options import CutOptions
-        from dlbricks_core.estimation.systems import at_system
         from dlbricks_core.estimation.without_runs import estimate
         from dlbricks_core.figures.cost import Cost
         from dlbricks_core.measure.known_setups import known_setups

@@ -13,8 +13,8 @@ from dlbricks_core.backends import Backend
 from dlbricks_core.commands.options import shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.output import Output
+from dlbricks_core.commands.options.systems import find_machine
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import find_machine
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.request import usual_threads
 from dlbricks_core.plugins import Plugin, attempt, discover

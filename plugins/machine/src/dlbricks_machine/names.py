@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from dlbricks_core.commands.options.systems import find_machine
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import find_machine
 from dlbricks_core.facts import Machine
 from dlbricks_core.store import ResultStore
 

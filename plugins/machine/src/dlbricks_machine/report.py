@@ -10,7 +10,6 @@ from dlbricks_records.contents import Inventory
 from dlbricks_records.holdings import HoldingData, holding_data
 from rich.table import Table
 
-from dlbricks_core.estimation.systems import reference
 from dlbricks_core.facts import Machine, Session, Setup, System
 from dlbricks_core.machine.speed import MULTIPLYING, multiplying
 from dlbricks_core.preferences import NAMES, Preference, preferences_file, variable
@@ -209,7 +208,7 @@ def print_systems(console: Console, inventory: Inventory) -> None:
         )
     console.print(shown)
     if unnamed := [each for each in inventory.machines if not each.name and not each.alone]:
-        first = reference(unnamed[0])
+        first = unnamed[0].reference
         console.print(f"Several machines share a fingerprint. To separate them, name {first}.")
 
 
@@ -328,7 +327,7 @@ def named_data(machine: Machine) -> MachineNameData:
 def _listed(inventory: Inventory, machine: Machine) -> ListedSystemData:
     system, held = _system(inventory, machine), inventory.held_by(machine)
     return {
-        "reference": reference(machine),
+        "reference": machine.reference,
         "fingerprint": machine.system,
         "name": machine.name or None,
         "hosts": sorted(machine.hosts - {""}),

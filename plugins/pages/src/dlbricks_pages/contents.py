@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Literal, Self, get_args
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import (
     LATENCY,
     Composition,
@@ -45,7 +44,7 @@ class MachineSetup:
     """A machine and a setup under which networks ran."""
 
     system: str  #: Fingerprint of the machine's system.
-    #: Name of the machine as :func:`~dlbricks_core.estimation.systems.told_apart` gives it.
+    #: Name of the machine as :attr:`~dlbricks_core.facts.Machine.told_apart` gives it.
     machine: str
     backend: str  #: Name of the backend.
     version: str  #: Version of its framework.
@@ -56,7 +55,7 @@ class MachineSetup:
     def of(cls, setup: Setup, machine: Machine) -> Self:
         """The place of a setup, without its protocol and its version of the plugin."""
         how = (setup.backend, setup.version, setup.options, setup.threads)
-        return cls(machine.system, told_apart(machine), *how)
+        return cls(machine.system, machine.told_apart, *how)
 
     @property
     def home(self) -> Home:
@@ -262,7 +261,7 @@ def read_atlas(store: ResultStore, observer: Observer) -> Atlas:
     facts, measured = store.systems(), sorted({each.question.system for each in outlines})
     systems = {each: System.from_dict(each, facts.get(each, {})) for each in measured}
     inhabited = {each.place.home for each in entries} | {each.place.home for each in failed}
-    machines = {(each.system, told_apart(each)): each for each in store.machines()}
+    machines = {(each.system, each.told_apart): each for each in store.machines()}
     return Atlas(
         source=store.place.name,
         systems=systems,

@@ -8,19 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dlbricks_core.bricks.naming import names, sequence_names
-from dlbricks_core.estimation.model_result import ModelResult
-from dlbricks_core.estimation.results import BrickResult, RunResult
-from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report import heading
-from dlbricks_core.report.columns import (
-    FilledColumn,
-    OwnColumn,
-    added_columns,
-    own_columns,
-    shown_columns,
-)
-from dlbricks_core.report.remarks import alike, run_remarks, sample_warnings, weight
-from dlbricks_core.report.run.terminal import (
+from dlbricks_core.commands.estimate.terminal import (
     BRICKS,
     COMPARED,
     PARALLEL,
@@ -36,6 +24,18 @@ from dlbricks_core.report.run.terminal import (
     speedups,
     unfit,
 )
+from dlbricks_core.estimation.model_result import ModelResult
+from dlbricks_core.estimation.results import BrickResult, RunResult
+from dlbricks_core.importers import LoadOptions
+from dlbricks_core.report import heading
+from dlbricks_core.report.columns import (
+    FilledColumn,
+    OwnColumn,
+    added_columns,
+    own_columns,
+    shown_columns,
+)
+from dlbricks_core.report.remarks import alike, run_remarks, sample_warnings, weight
 from dlbricks_core.report.tables import compared_cells, interval_text, ratio_text, value_text
 from dlbricks_pages.html.plots import Point, around_one, bars
 from dlbricks_pages.html.templating import (

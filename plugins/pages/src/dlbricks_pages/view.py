@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Self, TypeVar
 
 from dlbricks_core.bricks.naming import fold, operator_name
-from dlbricks_core.estimation.systems import told_apart
 from dlbricks_core.facts import LATENCY, Machine, Subject, System
 from dlbricks_core.report.heading import quantity_name
 from dlbricks_core.report.tables import ms
@@ -124,7 +123,7 @@ def short(identity: str) -> str:
 
 def page_of(machine: Machine) -> str:
     """Name of the page about a machine: of its system, unless it has equals."""
-    equal = "" if machine.alone else f"-{told_apart(machine)}"
+    equal = "" if machine.alone else f"-{machine.told_apart}"
     return page_name(f"{machine.system}{equal}")
 
 

@@ -18,7 +18,7 @@ class Private(Command):
     predicts = True
     objects: ClassVar = {
         "generate": "dlbricks_suite.writing:SuiteWriteData",
-        "estimate": "dlbricks_core.report.run.data:EstimateData",
+        "estimate": "dlbricks_core.commands.estimate.data:EstimateData",
         "attack": "dlbricks_private.report:PrivateAttackData",
     }
 

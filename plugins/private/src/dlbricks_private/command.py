@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from dlbricks_core.commands.estimate.data import run_data
+from dlbricks_core.commands.estimate.terminal import print_run
 from dlbricks_core.commands.options import given, shared
 from dlbricks_core.commands.options.actions import Group
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.importers import LoadOptions
-from dlbricks_core.report import print_run, run_data
 from dlbricks_core.report.pages import ESTIMATE, page_of
 from dlbricks_private import suites
 from dlbricks_private.job import AttackJob, PrivateEstimateJob, PrivateGenerateJob

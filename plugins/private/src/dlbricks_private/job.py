@@ -9,13 +9,13 @@ from pathlib import Path
 from dlbricks_suite.folder import Suite, check_unused
 
 from dlbricks_core.commands.options.given import open_request
+from dlbricks_core.commands.options.invocation import Invocation
 from dlbricks_core.commands.options.jobs import PreciseJob, SetupJob, request_elsewhere
 from dlbricks_core.commands.options.models import Done, Models
 from dlbricks_core.commands.options.results_files import read_results
+from dlbricks_core.commands.options.systems import at_system
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.invocation import Invocation
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR, estimate
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_args
 
 from dlbricks_core.bricks import STRATEGIES
+from dlbricks_core.commands.options.invocation import RecordedCommand
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.invocation import RecordedCommand
 from dlbricks_core.facts import LATENCY, Calibration, CalibrationKey, Setup, System
 from dlbricks_core.facts.checks import checked, moment
 from dlbricks_core.files import content
@@ -84,7 +84,7 @@ class Record:
     backends: Sequence[RecordedBackend]  #: The backends; one unless the command compares several.
     system: System  #: System behind the figures.
     #: Name of the machine that an estimate is for, as
-    #: :func:`~dlbricks_core.estimation.systems.told_apart` gives it; empty if none was chosen.
+    #: :attr:`~dlbricks_core.facts.Machine.told_apart` gives it; empty if none was chosen.
     machine: str
     protocol: RecordedProtocol  #: How networks were timed.
     cut: RecordedCut  #: How models were cut and composed.

@@ -10,15 +10,15 @@ from types import MappingProxyType
 from typing import Self, TypedDict
 
 from dlbricks_accuracy.evaluation import evaluate
+from dlbricks_accuracy.side_by_side import run_side_by_side
 
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.commands.options.invocation import ModelFacts
+from dlbricks_core.commands.options.systems import find_machine
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.invocation import ModelFacts, environment_of
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.run import run
-from dlbricks_core.estimation.side_by_side import run_side_by_side
-from dlbricks_core.estimation.systems import find_machine, told_apart
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.facts import LATENCY, Calibration, Failure, Machine
 from dlbricks_core.figures.protocols import HOT, PROTOCOLS
@@ -28,7 +28,13 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import known_setups, nearest_setup
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer
-from dlbricks_core.report.data import SCHEMA_VERSION, ListedFailuresData, failures_data, plain
+from dlbricks_core.report.data import (
+    SCHEMA_VERSION,
+    ListedFailuresData,
+    environment_of,
+    failures_data,
+    plain,
+)
 from dlbricks_core.report.remarks import print_failures
 from dlbricks_core.report.tables import Console, styled, table, value_text
 from dlbricks_core.store import ResultStore
@@ -107,7 +113,7 @@ class PreparedRepetition:
         found = [
             *_of_software(record, requests),
             *comparison.of_system(record.system, requests[0].target),
-            *comparison.if_other("machine", record.machine, told_apart(machine) if machine else ""),
+            *comparison.if_other("machine", record.machine, machine.told_apart if machine else ""),
         ]
         for old in record.models:
             if old.name in models:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO
 
 from dlbricks_core.commands.options.jobs import opened
+from dlbricks_core.commands.options.systems import find_machine
 from dlbricks_core.errors import DLBricksError, ModelError, StoreError
-from dlbricks_core.estimation.systems import find_machine
 from dlbricks_core.facts import Rewrite
 from dlbricks_core.ir import unpacked
 from dlbricks_core.store import AbsentStoreError, ResultStore, locate

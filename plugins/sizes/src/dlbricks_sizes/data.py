@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dlbricks_core.commands.estimate.sizes_data import AnswerData, CurveData, MemoryData, RateData
 from dlbricks_core.facts import Quantity
 from dlbricks_core.report.data import compared_data, quantity_data
-from dlbricks_core.report.sizes_data import AnswerData, CurveData, MemoryData, RateData
 from dlbricks_sizes.answers import Answer, MemoryNeed, Rate, SizeCurve
 
 

@@ -15,7 +15,7 @@ class SuiteCommand(ActionCommand):
             "time",
             "Time a suite.",
             "dlbricks_suite.command:time_command",
-            "dlbricks_core.report.run.data:EstimateData",
+            "dlbricks_core.commands.estimate.data:EstimateData",
             resumes=True,
         ),
         Action(

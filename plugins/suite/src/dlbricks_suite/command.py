@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from dlbricks_core.commands.estimate.data import run_data
 from dlbricks_core.commands.options import given, kinds, shared
 from dlbricks_core.commands.options.actions import Concise
 from dlbricks_core.commands.options.jobs import PreciseJob, SetupJob, opened, refuse
@@ -19,7 +20,6 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.progress import Observer
-from dlbricks_core.report import run_data
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument
 from dlbricks_suite.folder import Suite, check_unused

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dlbricks_core.bricks.naming import names
+from dlbricks_core.commands.estimate.terminal import reused, speedups
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.report.heading import print_result, quantity_name, subject
 from dlbricks_core.report.remarks import run_remarks, weight
-from dlbricks_core.report.run.terminal import reused, speedups
 from dlbricks_core.report.tables import Console, interval_text, ms, table
 from dlbricks_core.wording import count
 

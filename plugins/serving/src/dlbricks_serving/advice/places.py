@@ -9,7 +9,6 @@ from operator import eq
 
 from dlbricks_core.backends import Backend
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.systems import reference
 from dlbricks_core.facts import Machine, Setup, System
 from dlbricks_core.figures.protocols import HOT, PROTOCOLS
 from dlbricks_core.machine.system import current_system
@@ -52,7 +51,7 @@ class Place:
     @property
     def name(self) -> str:
         """Short name: that of the machine, or the beginning of the fingerprint."""
-        return reference(self.machine) if self.machine else self.system.fingerprint[:8]
+        return self.machine.reference if self.machine else self.system.fingerprint[:8]
 
     @property
     def only_shipped(self) -> bool:

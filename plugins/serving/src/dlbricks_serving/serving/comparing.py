@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from dlbricks_core.commands.options.approach import check_backends
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.side_by_side import check_backends
 from dlbricks_core.facts import Failure
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request

@@ -13,8 +13,8 @@ from dlbricks_core.commands.options.jobs import (
     opened,
     requests_of_each,
 )
+from dlbricks_core.commands.options.systems import at_system
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.systems import at_system
 from dlbricks_core.estimation.without_runs import predictor_named
 from dlbricks_core.measure.known_setups import known_setups
 from dlbricks_core.progress import Observer

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict, cast
 
-from dlbricks_core.estimation.systems import told_apart
+from dlbricks_core.commands.estimate.data import OriginSharesData
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.facts.workload import Workload
 from dlbricks_core.report import data as common
 from dlbricks_core.report.notes import notes_data
-from dlbricks_core.report.run.data import OriginSharesData
 from dlbricks_serving.advice.advice import (
     Advice,
     AdviceRequest,
@@ -183,7 +182,7 @@ def _system(place: Place) -> AdvisedSystemData:
 
 def _machine(place: Place) -> str | None:
     """Name of a place's machine, if its owner named it or equal machines are separated."""
-    return (told_apart(place.machine) if place.machine else "") or None
+    return (place.machine.told_apart if place.machine else "") or None
 
 
 def _settings(wanted: AdviceRequest) -> AdviseSettingsData:

@@ -6,7 +6,15 @@ import math
 from dataclasses import asdict
 from typing import Any, Literal, TypedDict, cast
 
-from dlbricks_core.estimation.invocation import Invocation
+from dlbricks_core.commands.estimate.sizes_data import AnswerData, CurveData
+from dlbricks_core.commands.estimate.terminal import rests_on
+from dlbricks_core.commands.options.invocation import (
+    Invocation,
+    InvocationData,
+    ModelFactsData,
+    facts_data,
+    invocation_data,
+)
 from dlbricks_core.estimation.model_result import ModelResult, PartResult
 from dlbricks_core.estimation.results import (
     Benchmarking,
@@ -21,15 +29,13 @@ from dlbricks_core.report import data as common
 from dlbricks_core.report.columns import added_columns, column_problems, column_values
 from dlbricks_core.report.notes import notes_data
 from dlbricks_core.report.remarks import arithmetic_notes
-from dlbricks_core.report.run.terminal import rests_on
-from dlbricks_core.report.sizes_data import AnswerData, CurveData
 
 
 class EstimateData(common.ListedFailuresData):
     """Output of ``dlbricks estimate`` and ``dlbricks suite time``."""
 
     #: Settings of the command. Null for commands without a record.
-    invocation: common.InvocationData | None
+    invocation: InvocationData | None
     system: common.SystemData  #: The system that the figures are of.
     backend: common.BackendData  #: The framework.
     settings: common.SettingsData  #: How it was done.
@@ -58,7 +64,7 @@ class ModelData(common.ModelHeadData, common.ModelFiguresData):
     """A model and its estimate."""
 
     #: Facts about the model from its file or collection. Null for commands without a record.
-    facts: common.ModelFactsData | None
+    facts: ModelFactsData | None
     #: Shares of the sum over the model's known bricks, by where their latencies come from. They add
     #: up to 1; empty if no brick is known.
     origin: OriginSharesData
@@ -192,7 +198,7 @@ def run_data(
     sizes = result.over_sizes.data(result) if result.over_sizes else {}
     return {
         "schema_version": common.SCHEMA_VERSION,
-        "invocation": common.invocation_data(invocation, request.quantity),
+        "invocation": invocation_data(invocation, request.quantity),
         "system": common.system_data(request),
         "backend": common.backend_data(request),
         "settings": common.settings_data(result, load),
@@ -225,7 +231,7 @@ def _model(
     fits = footprint and {**asdict(footprint), "fits": footprint.fits}
     return {
         **common.model_head(model.cut),
-        "facts": common.facts_data(invocation, model.cut.model.name),
+        "facts": facts_data(invocation, model.cut.model.name),
         "quantity": common.quantity_data(quantity),
         **common.model_figures(model),
         "origin": cast("OriginSharesData", dict(model.origin)),

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
+from dlbricks_core.commands.options.approach import check_backends
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
-from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.adaptive.model_figures import ModelFigures
 from dlbricks_core.estimation.assemble import assemble
 from dlbricks_core.estimation.defaults import PREDICTOR
@@ -63,19 +63,6 @@ def run_side_by_side(
         request.backend.name: assemble(request, cutting, ledger)
         for request, cutting, ledger in zip(requests, cuttings, ledgers, strict=True)
     }
-
-
-def check_backends(names: Sequence[str]) -> None:
-    """Checks that backends can be compared.
-
-    Raises:
-        DLBricksError: If fewer than two backends are named, or one is named twice.
-    """
-    if len(set(names)) < len(names) or len(names) < 2:
-        raise DLBricksError(
-            f"cannot compare {', '.join(names) or 'nothing'}",
-            hint="Name two or more backends, each once.",
-        )
 
 
 def run_in_turn(

@@ -6,29 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Machine, System
+from dlbricks_core.facts.system import HOST_MARK
 from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
-_HOST = "@"
-"""Separator between a fingerprint and a host."""
-
-_SHORT = 8
-"""Number of characters of a fingerprint or a host in short references."""
-
 _NAMED = 30
 """Systems that a message names; the others are counted."""
-
-
-def reference(machine: Machine) -> str:
-    """Short text that names a machine: ``lab``, ``71bff16a``."""
-    if machine.name or machine.alone:
-        return machine.name or machine.system[:_SHORT]
-    return _HOST.join((machine.system[:_SHORT], min(machine.hosts)[:_SHORT]))
-
-
-def told_apart(machine: Machine) -> str:
-    """Short text for a machine that has a name or equal machines; empty for any other machine."""
-    return reference(machine) if machine.name or not machine.alone else ""
 
 
 def find_machine(store: ResultStore, text: str) -> Machine:
@@ -115,7 +98,7 @@ def _begun(machines: Sequence[Machine], text: str) -> Iterator[Machine]:
         machines: All machines of the system.
         text: The text.
     """
-    fingerprint, at, host = text.partition(_HOST)
+    fingerprint, at, host = text.partition(HOST_MARK)
     whole = _whole(machines)
     if not whole.system.startswith(fingerprint):
         return

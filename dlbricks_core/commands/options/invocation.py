@@ -1,31 +1,26 @@
-"""Facts about a run other than its figures: the command, the model files, the environment."""
+"""Facts about a run other than its figures: the command and the model files."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, cast
 
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.importers import FileNotes, LoadOptions, ModelCollection, ModelNotes
 from dlbricks_core.importers.cache import FileState, ImportCache
 from dlbricks_core.importers.lookup import importer_for
 from dlbricks_core.plugins import Plugin, attempt, discover
+from dlbricks_core.report.data import QuantityData, quantity_data
+from dlbricks_core.version import __version__
 
 if TYPE_CHECKING:
+    from dlbricks_core.facts import Quantity
     from dlbricks_core.ir import CanonicalModel
-    from dlbricks_core.measure.request import Request
-
-_VARIABLES = (
-    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "ATEN_"),
-    *("ORT_", "MXNET_", "MALLOC_", "GLIBC_TUNABLES", "LD_PRELOAD"),
-)
-"""Prefixes of the environment variables that affect the speed of frameworks."""
-
 
 RecordedCommand = Literal["estimate", "check", "compare"]
 """Commands whose results can be repeated."""
@@ -117,18 +112,6 @@ class _Facts(Mapping[str, ModelFacts]):
         return len(self._models)
 
 
-def environment_of(request: Request) -> dict[str, str]:
-    """Environment variables of the framework that affect its speed.
-
-    These are variables of the user and of the backend. The mapping is empty for figures of another
-    system, or without an installed framework.
-    """
-    if request.elsewhere or request.plugin.problem:
-        return {}
-    users = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
-    return {**users, **request.backend.environment(request.settings)}
-
-
 def _notes(importer: Plugin, path: Path) -> FileNotes:
     """Metadata in a file; empty if its importer cannot read any."""
 
@@ -152,3 +135,53 @@ def _listed(source: str) -> ModelNotes:
 
 def _described(collection: type[ModelCollection], name: str) -> ModelNotes | None:
     return collection().describe(name)
+
+
+class ModelFactsData(TypedDict):
+    """Origin of a model."""
+
+    #: Hash of the model's file, without files of weights. Null for a model of a collection.
+    sha256: str | None
+    bytes: int | None  #: Size of the file.
+    licence: str | None  #: Licence of the model, if its file states it.
+    author: str | None  #: Author of the model, if its file states it.
+    task: str | None  #: Task of the model, if its file or its collection states it.
+    producer: str | None  #: Program that wrote the file.
+
+
+class InvocationData(TypedDict):
+    """Settings of the command that are not in its results."""
+
+    command: Literal["estimate", "check", "compare"]  #: The command.
+    measures: bool  #: Whether bricks ran; false if all figures were stored or predicted.
+    end_to_end: bool  #: Whether timing of whole models was requested.
+    #: Origin of the cut of each model: the user, with the command's defaults, or the content of the
+    #: store.
+    cut_chosen_by: Literal["user", "store"]
+    quantity: QuantityData  #: The estimated quantity.
+    version: str  #: Version of DLBricks.
+    written_at: str  #: When the results were written, in ISO 8601.
+
+
+def invocation_data(invocation: Invocation | None, quantity: Quantity) -> InvocationData | None:
+    """The user's request and its time; ``None`` if unknown."""
+    if invocation is None:
+        return None
+    return {
+        "command": invocation.command,
+        "measures": invocation.measures,
+        "end_to_end": invocation.end_to_end,
+        "cut_chosen_by": "store" if invocation.cut_by_store else "user",
+        "quantity": quantity_data(quantity),
+        "version": __version__,
+        "written_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def facts_data(invocation: Invocation | None, name: str) -> ModelFactsData | None:
+    """Facts about a model's file; ``None`` if unknown."""
+    if invocation is None:
+        return None
+    facts = invocation.facts[name]
+    found = {"sha256": facts.sha256, "bytes": facts.size, **asdict(facts.notes)}
+    return cast("ModelFactsData", {key: value or None for key, value in found.items()})

@@ -131,6 +131,19 @@ class Approach:
         return cls(options, wishes.precision or precision, condition)
 
 
+def check_backends(names: Sequence[str]) -> None:
+    """Checks that backends can be compared.
+
+    Raises:
+        DLBricksError: If fewer than two backends are named, or one is named twice.
+    """
+    if len(set(names)) < len(names) or len(names) < 2:
+        raise DLBricksError(
+            f"cannot compare {', '.join(names) or 'nothing'}",
+            hint="Name two or more backends, each once.",
+        )
+
+
 def _condition(wanted: str | None, of_bricks: list[str]) -> Condition:
     """Condition of the latencies: hot, unless another is requested or bricks are timed alone.
 

@@ -24,10 +24,7 @@ from dlbricks_core.report.columns import (
     shown_columns,
 )
 from dlbricks_core.report.heading import print_result, subject
-from dlbricks_core.report.remarks import (
-    run_remarks,
-    weight,
-)
+from dlbricks_core.report.remarks import run_remarks, weight
 from dlbricks_core.report.tables import (
     Console,
     compared_cells,

@@ -1,1 +1,0 @@
-"""Runs: estimates of models from their bricks, beside measured latencies."""
