@@ -31,11 +31,11 @@ from dlbricks_core.commands.options.actions import (
 )
 from dlbricks_core.commands.options.spelling import FLAGS, option_of
 from dlbricks_core.commands.own import OWN
+from dlbricks_core.commands.signals import Interrupted, interruptible
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.limits import OWN_TIME
 from dlbricks_core.plugins import blamed, discover, names
 from dlbricks_core.sanitize import sanitized, shortened, shortened_words, without_secrets
-from dlbricks_core.signals import Interrupted, interruptible
 from dlbricks_core.version import __version__
 from dlbricks_core.wording import arguments_spelled
 from dlbricks_core.worker.memory import OwnTimeError, lacks_memory, limited, own_memory_hint

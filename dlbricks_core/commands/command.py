@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from dlbricks_core.commands.signals import starting
 from dlbricks_core.plugins import names
-from dlbricks_core.signals import starting
 
 if TYPE_CHECKING:
     import click

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
         Subject,
     )
     from dlbricks_core.facts.system import Cache, Machine, MachineName, Pulse, Session, System
-    from dlbricks_core.facts.workload import Workload
 
 __all__ = [
     "LATENCY",
@@ -54,7 +53,6 @@ __all__ = [
     "Setup",
     "Subject",
     "System",
-    "Workload",
     "canonical_json",
 ]
 

@@ -188,34 +188,7 @@ def interval_text(ends: tuple[float, float] | None) -> str:
     return "-" if ends is None else "-".join(map(ms, ends))
 
 
-_WIDE = 100_000  #: Columns of a terminal in which every table has room.
-
 Rows = Sequence[Sequence[str]]
-
-
-class TablesOnly(Console):
-    """Standard output with tables and nothing else. All other text goes to standard error.
-
-    Args:
-        form: Form of the tables: ``csv`` or ``markdown``.
-        errors: Console of standard error.
-        **options: Options of :class:`Console`.
-    """
-
-    def __init__(self, form: str, errors: Console, **options: Any) -> None:
-        super().__init__(width=_WIDE, **options)
-        self._write = _FORMS[form]
-        self._errors = errors
-        self._tables = 0
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        """Writes tables, with an empty line between two of them."""
-        for each in objects:
-            if not isinstance(each, Table):
-                self._errors.print(each, **options)
-            elif not self.quiet:
-                self.file.write("\n" * bool(self._tables) + self._write(each))
-                self._tables += 1
 
 
 def as_csv(table: Table) -> str:
@@ -240,7 +213,8 @@ def as_markdown(table: Table) -> str:
     return "\n".join([*lines, ""])
 
 
-_FORMS: Mapping[str, Callable[[Table], str]] = {"csv": as_csv, "markdown": as_markdown}
+FORMS: Mapping[str, Callable[[Table], str]] = {"csv": as_csv, "markdown": as_markdown}
+"""Form of a table -> function that writes one."""
 
 
 def _headings(table: Table) -> list[str]:

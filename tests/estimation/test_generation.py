@@ -20,11 +20,10 @@ from dlbricks_sizes.generation import _of_context, _of_scores
 from dlbricks_sizes.report import engines
 from dlbricks_sizes.roofline import Roofline, within
 
+from dlbricks_core.commands.options.workload import PHASES, Workload
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.without_runs import estimate
-from dlbricks_core.facts import Workload
-from dlbricks_core.facts.workload import PHASES
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import read_model

@@ -5,9 +5,9 @@ import io
 
 import pytest
 
+from dlbricks_core.commands.options.output import TablesOnly
 from dlbricks_core.report.tables import (
     Console,
-    TablesOnly,
     as_csv,
     as_markdown,
     lines,

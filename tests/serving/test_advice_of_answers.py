@@ -15,10 +15,11 @@ from dlbricks_serving.advice.tariff import Prices
 from dlbricks_sizes.answers import FIRST_TOKEN, OUTPUT_TOKEN
 from dlbricks_sizes.workloads import Time
 
+from dlbricks_core.commands.options.workload import Workload
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.model_result import Compared
-from dlbricks_core.facts import LATENCY, Workload
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.report.notes import text
 

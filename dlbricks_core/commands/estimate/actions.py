@@ -23,11 +23,11 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.results_files import read_results
 from dlbricks_core.commands.options.settings import option
 from dlbricks_core.commands.options.systems import at_system
+from dlbricks_core.commands.options.workload import PHASES
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.assemble import joined
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.facts.workload import PHASES
 from dlbricks_core.importers.models import LoadedModels
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.known_setups import known_setups

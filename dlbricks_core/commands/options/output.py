@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.table import Table
 
 from dlbricks_core import store as stores
 from dlbricks_core.commands.options.progress import ProgressBar
@@ -21,7 +22,7 @@ from dlbricks_core.report.files import (
     write_text,
 )
 from dlbricks_core.report.pages import check_pages
-from dlbricks_core.report.tables import Console, TablesOnly
+from dlbricks_core.report.tables import FORMS, Console
 
 EXIT_PARTIAL = 3
 
@@ -138,3 +139,31 @@ def _same_file(first: Path, second: Path) -> bool:
     if os.path.realpath(first) != os.path.realpath(second):
         return first.is_file() and second.is_file() and first.samefile(second)
     return first.is_file() or not first.exists()
+
+
+_WIDE = 100_000  #: Columns of a terminal in which every table has room.
+
+
+class TablesOnly(Console):
+    """Standard output with tables and nothing else. All other text goes to standard error.
+
+    Args:
+        form: Form of the tables: ``csv`` or ``markdown``.
+        errors: Console of standard error.
+        **options: Options of :class:`Console`.
+    """
+
+    def __init__(self, form: str, errors: Console, **options: Any) -> None:
+        super().__init__(width=_WIDE, **options)
+        self._write = FORMS[form]
+        self._errors = errors
+        self._tables = 0
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Writes tables, with an empty line between two of them."""
+        for each in objects:
+            if not isinstance(each, Table):
+                self._errors.print(each, **options)
+            elif not self.quiet:
+                self.file.write("\n" * bool(self._tables) + self._write(each))
+                self._tables += 1

@@ -14,8 +14,8 @@ from dlbricks_core.commands.options.actions import Group
 from dlbricks_core.commands.options.kinds import DURATION, TIME
 from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.commands.options.settings import CommandT, option
+from dlbricks_core.commands.signals import Interrupted
 from dlbricks_core.figures.protocols import TIMEOUT_S
-from dlbricks_core.signals import Interrupted
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import release
 from dlbricks_fleet import certificates as authority

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from dlbricks_core.commands.options.workload import Workload
 from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.model_result import Compared, ModelResult
-from dlbricks_core.facts import LATENCY, Composition, Quantity, Workload
+from dlbricks_core.facts import LATENCY, Composition, Quantity
 from dlbricks_sizes.interpolation import weights_at
 
 FIRST_TOKEN = Quantity(

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from dlbricks_core.commands.options.workload import PHASES, TASKS, Workload
 from dlbricks_core.compose import Estimate
 from dlbricks_core.errors import DLBricksError, ModelError
 from dlbricks_core.estimation.defaults import GENERATE, PROMPT
 from dlbricks_core.estimation.model_result import Compared, ModelResult
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.facts import LATENCY, Note, Workload
-from dlbricks_core.facts.workload import PHASES, TASKS
+from dlbricks_core.facts import LATENCY, Note
 from dlbricks_core.figures.figure import Combined
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.passes.options import OpenDimension

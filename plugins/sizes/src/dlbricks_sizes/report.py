@@ -7,9 +7,10 @@ from dataclasses import asdict
 
 from rich.table import Table
 
+from dlbricks_core.commands.options.workload import Workload
 from dlbricks_core.estimation.model_result import Compared
 from dlbricks_core.estimation.results import RunResult
-from dlbricks_core.facts import LATENCY, Quantity, Workload
+from dlbricks_core.facts import LATENCY, Quantity
 from dlbricks_core.report.heading import subject
 from dlbricks_core.report.tables import (
     compared_cells,

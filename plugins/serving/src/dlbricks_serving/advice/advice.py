@@ -10,8 +10,9 @@ import numpy as np
 from dlbricks_sizes.answers import SHORT, quantities_of
 from dlbricks_sizes.workloads import Basis
 
+from dlbricks_core.commands.options.workload import Workload
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.facts import LATENCY, Composition, Failure, Note, Quantity, Workload
+from dlbricks_core.facts import LATENCY, Composition, Failure, Note, Quantity
 from dlbricks_core.figures.figure import Origin, interval
 from dlbricks_core.figures.statistics import DOUBTFUL_LOAD, FloatArray
 from dlbricks_core.importers import LoadOptions

@@ -12,8 +12,9 @@ from dlbricks_sizes.generation import sizes_of, times_of
 from dlbricks_sizes.loading import SizedModel
 from dlbricks_sizes.workloads import Time, Times
 
+from dlbricks_core.commands.options.workload import Workload
 from dlbricks_core.estimation.model_result import ModelResult
-from dlbricks_core.facts import LATENCY, Workload
+from dlbricks_core.facts import LATENCY
 from dlbricks_core.importers.models import LoadedModels
 from dlbricks_core.ir import CanonicalModel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypedDict, cast
 
 from dlbricks_core.commands.estimate.data import OriginSharesData
+from dlbricks_core.commands.options.workload import Workload
 from dlbricks_core.facts import LATENCY
-from dlbricks_core.facts.workload import Workload
 from dlbricks_core.report import data as common
 from dlbricks_core.report.notes import notes_data
 from dlbricks_serving.advice.advice import (
