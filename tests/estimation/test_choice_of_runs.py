@@ -4,6 +4,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from dlbricks_prediction.atlas import SURVEYED
 
 from dlbricks_core.bricks.brickset import whole
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
@@ -17,7 +18,6 @@ from dlbricks_core.measure.cutting import Target, cut_models
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -182,7 +182,7 @@ def rates(builder, monkeypatch):
         b = builder((2, size))
         brick = whole(b.model(b.add("Relu", b.input), name=f"rate{size}"))
         found[brick.signature] = Target(brick, "brick", f"{SURVEYED}rate")
-    monkeypatch.setattr("dlbricks_core.estimation.rates.rated", lambda: found)
+    monkeypatch.setattr("dlbricks_prediction.rates.rated", lambda: found)
     monkeypatch.setattr("dlbricks_core.estimation.adaptive.model_loop._WORTH_RATES_MS", 1.0)
     return found.keys()
 

@@ -13,13 +13,12 @@ import numpy as np
 
 from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick
-from dlbricks_core.estimation.conditioned import ConditionedPredictor
+from dlbricks_core.estimation.conditioned import ConditionedPredictor, training_data
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
 from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.training_data import is_surveyed, training_data
+from dlbricks_core.predict import MeasuredNetworks, usual_predictor
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -89,8 +88,8 @@ class Unknown:
     _conditioned: dict[object, Mapping[str, Predicted]] = field(default_factory=dict)
 
     @cached_property
-    def _contributions(self) -> Sequence[Contribution]:
-        return training_data(self.store, self.request.setup.backend)
+    def _contributions(self) -> Sequence[MeasuredNetworks]:
+        return training_data(self.predictor, self.store, self.request.setup.backend)
 
     @cached_property
     def _oracle(self) -> ConditionedPredictor:
@@ -102,14 +101,17 @@ class Unknown:
         if self._is_surveyed:
             return True
         # What predictions rest on is looked up later: rates may be timed until then.
-        place = self.request.fingerprint, self.request.setup.threads
-        every = training_data(self.store, self.request.setup.backend)
-        return any((each.system.fingerprint, each.setup.threads) == place for each in every)
+        backend = self.request.setup.backend
+        return self._are_here(usual_predictor().training_data(self.store, backend))
 
     @cached_property
     def _is_surveyed(self) -> bool:
-        setup = self.request.setup
-        return is_surveyed(self.request.fingerprint, setup.backend, setup.threads)
+        return self._are_here(usual_predictor().shipped(self.request.setup.backend))
+
+    def _are_here(self, networks: Sequence[MeasuredNetworks]) -> bool:
+        """Whether some were measured on this system, with as many threads."""
+        place = self.request.fingerprint, self.request.setup.threads
+        return any((each.system.fingerprint, each.setup.threads) == place for each in networks)
 
     def figures(
         self,
