@@ -286,6 +286,10 @@ WORDS: dict[str, Callable[..., str]] = {
         "a measurement shows it"
     ),
     "bricks-unlike-measured": _unlike,
+    "predictor-not-installed": lambda distribution: (
+        f"bricks that did not run have no figure: predictions come with {distribution}, which is "
+        "not installed"
+    ),
     "predictor-silent": lambda predictor, bricks, of_bricks, known=0, disturbed=0: (
         f"the predictor {predictor!r} gives no figure for {bricks} of the {of_bricks} bricks that "
         "were not measured"

@@ -14,11 +14,15 @@ import numpy as np
 from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.conditioned import ConditionedPredictor, training_data
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
 from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
 from dlbricks_core.predict import MeasuredNetworks, usual_predictor
+from dlbricks_core.predict.defaults import DISTRIBUTION, PREDICTOR
+from dlbricks_core.predict.installed import is_installed
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -95,6 +99,18 @@ class Unknown:
     def _oracle(self) -> ConditionedPredictor:
         return ConditionedPredictor(self.predictor, self.request, self._contributions, ())
 
+    @cached_property
+    def is_predicting(self) -> bool:
+        """Whether the predictor is there; without its distribution, bricks have no predictions."""
+        return self.predictor != PREDICTOR or is_installed()
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """A note on the lack of a predictor, if it lacks."""
+        if self.is_predicting:
+            return ()
+        return [note("predictor-not-installed", distribution=DISTRIBUTION)]
+
     @property
     def system_is_known(self) -> bool:
         """Whether anything was measured on this system, with the backend and as many threads."""
@@ -141,6 +157,8 @@ class Unknown:
         ran: Mapping[str, Ran],
         apart: float,
     ) -> Mapping[str, Predicted]:
+        if not self.is_predicting:
+            return {}
         if seen and not self._is_surveyed:
             return self._resting_on(seen, signatures)
         also = [s for s in seen if s in self.bricks]
