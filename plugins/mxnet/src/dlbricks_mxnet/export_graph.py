@@ -25,16 +25,17 @@ def without_losses(symbol: Symbol) -> Symbol:
 
     Their labels are no longer inputs of the network then.
     """
-    graph = json.loads(symbol.tojson())
-    found = False
+    text = symbol.tojson()
+    if not any(loss in text for loss in _LOSSES):
+        return symbol
+    graph = json.loads(text)
     for node in graph["nodes"]:
         if node["op"] not in _LOSSES:
             continue
-        found = True
         attributes = node.get("attrs", {})
         node["op"], node["attrs"] = _LOSSES[node["op"]](attributes)
         del node["inputs"][1:]
-    return import_mxnet().sym.load_json(json.dumps(graph)) if found else symbol
+    return import_mxnet().sym.load_json(json.dumps(graph))
 
 
 def _softmax(attributes: Mapping[str, str]) -> tuple[str, dict[str, str]]:

@@ -39,11 +39,12 @@ def merge_pads(symbol: Symbol) -> Symbol:
             convolution, or if its two sides differ by an odd number: MXNet could not infer
             the shape of the result then.
     """
-    graph = json.loads(symbol.tojson())
+    text = symbol.tojson()
+    if _MARK not in text:
+        return symbol
+    graph = json.loads(text)
     nodes = graph["nodes"]
     marked = {i for i, node in enumerate(nodes) if _MARK in node.get("attrs", {})}
-    if not marked:
-        return symbol
     for node in nodes:
         pad = next((index for index, *_ in node["inputs"][:1] if index in marked), None)
         if pad is None:

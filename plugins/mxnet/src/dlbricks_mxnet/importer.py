@@ -19,7 +19,7 @@ from dlbricks_core.importers.formats import check_file
 from dlbricks_core.ir import RawModel, TensorSpec, dtype_name, numpy_dtype
 from dlbricks_mxnet.framework import import_mxnet, one_line
 from dlbricks_mxnet.params import TYPES, read_specs
-from dlbricks_mxnet.symbol_file import load_symbol, parsed_shape, read_graph
+from dlbricks_mxnet.symbol_file import load_symbol, parsed_shape, read_graph, variables_of
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -56,7 +56,7 @@ class MxnetImporter(Importer):
             graph = read_graph(path)
             symbol = load_symbol(graph)
             params = _params(path, symbol, options)
-            shapes, types = _declared(symbol, {_plain(key) for key in params}, options)
+            shapes, types = _declared(variables_of(graph), {_plain(key) for key in params}, options)
             name = path.name.removesuffix(_SUFFIX)
             return from_symbol(symbol, params, shapes, types=types, name=name, source=str(path))
         except (ModelError, UnsupportedError) as error:
@@ -251,7 +251,7 @@ def params_file(path: Path) -> Path | None:
 
 
 def _declared(
-    symbol: Any, weights: Collection[str], options: ImportOptions
+    variables: Mapping[str, Mapping[str, str]], weights: Collection[str], options: ImportOptions
 ) -> tuple[Shapes, Mapping[str, str]]:
     """Shapes and types that the user or the graph gives to inputs.
 
@@ -260,7 +260,7 @@ def _declared(
     """
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, str] = {}
-    for name, attributes in symbol.attr_dict().items():
+    for name, attributes in variables.items():
         if name in weights:
             continue
         shape = parsed_shape(attributes.get("__shape__"))
@@ -268,5 +268,5 @@ def _declared(
             shapes[name] = (options.batch or max(shape[0], 1), *shape[1:])
         if attributes.get("__dtype__", "-1").isdigit():
             types[name] = TYPES[int(attributes["__dtype__"])]
-    own = set(symbol.list_inputs()) - set(weights)
+    own = set(variables) - set(weights)
     return {**shapes, **{k: s for k, s in options.shapes.items() if k in own}}, types

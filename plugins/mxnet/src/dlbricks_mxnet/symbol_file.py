@@ -26,7 +26,7 @@ _MOST_OUTPUTS = 10_000
 """Maximum number of nodes of a graph, and of outputs of a node."""
 
 #: Attributes that are numbers of tensors, or of layers inside of one, which MXNet makes at once.
-_COUNTS = ("num_args", "num_arrays", "num_layers", "num_outputs", "num_weights")
+_COUNTS = frozenset(("num_args", "num_arrays", "num_layers", "num_outputs", "num_weights"))
 
 _HINT = "Save it again with net.export() or symbol.save()."
 #: Where the attributes of an operator stand: today's name, and those of MXNet 0.9 and 0.7.
@@ -85,6 +85,12 @@ def _check_outputs(graph: Mapping[str, Any]) -> None:
         ModelError: If one is read that is not there.
     """
     nodes = graph["nodes"]
+    reads = [
+        *((f"its node {node['name']!r}", node["inputs"]) for node in nodes),
+        ("a head", graph["heads"]),
+    ]
+    if not any(output for _, references in reads for _, output, *_ in references):
+        return  # each node has a first output; asking for more reads the graph twice
     shared = {name for name, count in Counter(n["name"] for n in nodes).items() if count > 1}
     names = [f"{n['name']}#{i}" if n["name"] in shared else n["name"] for i, n in enumerate(nodes)]
     plain = [
@@ -94,10 +100,7 @@ def _check_outputs(graph: Mapping[str, Any]) -> None:
     heads = [[index, 0] for index in range(len(nodes))]
     internals = _load({**graph, "nodes": plain, "heads": heads}).get_internals()
     counts = Counter(each.name for each in internals)
-    for reader, references in (
-        *((f"its node {node['name']!r}", node["inputs"]) for node in nodes),
-        ("a head", graph["heads"]),
-    ):
+    for reader, references in reads:
         for node, output, *_ in references:
             _require(
                 output < counts[names[node]],
@@ -110,6 +113,15 @@ def parsed_shape(text: Any) -> tuple[int, ...] | None:
     """A shape as MXNet writes it; ``None`` for what is none."""
     match = _SHAPE.fullmatch(text) if isinstance(text, str) and len(text) < 1000 else None
     return None if match is None else tuple(int(n) for n in re.findall(r"-?\d+", match[1]))
+
+
+def variables_of(graph: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Attributes of each variable of a graph that :func:`read_graph` gave, by its name."""
+    return {
+        node["name"]: {k: v for key in _ATTRIBUTES for k, v in node.get(key, {}).items()}
+        for node in graph["nodes"]
+        if node["op"] == "null"
+    }
 
 
 def named(nodes: Iterable[Mapping[str, Any]]) -> str:
@@ -179,8 +191,8 @@ def _attributes(attributes: Any, name: str) -> dict[str, str]:
     kept = dict(attributes)
     if "__shape__" in kept and parsed_shape(kept["__shape__"]) is None:
         del kept["__shape__"]  # the user gives it, or the error requests it
-    for count in _COUNTS:
-        digits = kept.get(count, "").strip().lstrip("+0")
+    for count in _COUNTS.intersection(kept):
+        digits = kept[count].strip().lstrip("+0")
         large = digits.isdigit() and (len(digits) > 9 or int(digits) > _MOST_OUTPUTS)
         _require(
             not large, f"its node {name!r} has {count}={digits:.20}; {_MOST_OUTPUTS} is the limit"
