@@ -49,17 +49,19 @@ FUNCTIONS: Mapping[str, str] = {
 
 #: Distributions of DLBricks that these depend on, all by their folders.
 NEEDED: Mapping[str, Sequence[str]] = {
-    "compare": ("contrib", "pages"),
+    "compare": ("contrib", "accuracy", "pages"),
     "explain": ("accuracy", "pages"),
     "fleet": ("records", "suite"),
     "graph": ("pages",),
-    "machine": ("records",),
-    "private": ("suite",),
+    "machine": ("prediction", "records"),
+    "pages": ("prediction",),
+    "private": ("prediction", "suite"),
+    "quantities": ("prediction",),
     "records": ("accuracy",),
-    "serving": ("pages", "sizes"),
+    "serving": ("pages", "prediction", "sizes"),
     "study": ("accuracy", "pages"),
     "suite": ("records",),
-    "survey": ("accuracy", "machine"),
+    "survey": ("accuracy", "machine", "prediction"),
 }
 
 
