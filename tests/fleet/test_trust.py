@@ -6,9 +6,11 @@ import asyncio
 import os
 import pickle
 import ssl
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dlbricks_fleet import extra
@@ -422,6 +424,70 @@ def test_a_pickle_of_a_rogue_host_runs_no_code_on_the_client(start, suite, tmp_p
     assert not path.exists()
     # It has seen the suite and the options of timing, and no store.
     assert "rogue.db" not in repr(received)
+
+
+@pytest.fixture
+def rogue_scheduler():
+    """Starts a scheduler that answers calls, and sends its clients, what it was given."""
+    scheduler_room = extra.load("scheduler")
+
+    def begin(reply=None, sent=None):
+        class State(scheduler_room.FleetState):
+            async def state(self, **given):
+                return await super().state(**given) if reply is None else reply
+
+        class Rogue(scheduler_room.FleetScheduler):
+            def _pass_order(self, client, **_order):
+                self.client_comms[client].send(sent)
+
+        async def serve():
+            scheduler = Rogue(State(60.0), Access(None), "127.0.0.1", 0)
+            await scheduler
+            found.append(scheduler.address)
+            begun.set()
+            await asyncio.Event().wait()
+
+        found, begun = [], threading.Event()
+        threading.Thread(target=lambda: asyncio.run(serve()), daemon=True).start()
+        assert begun.wait(30)
+        return found[0]
+
+    extra.load("settings").override(60.0)
+    return begin
+
+
+def test_the_reply_of_a_rogue_scheduler_is_not_unpickled(rogue_scheduler, tmp_path):
+    """Dask unpickles the exception of a call that failed."""
+    trap = pickle.dumps(Trap(tmp_path / "sprung"))
+    address = rogue_scheduler({"status": "uncaught-error", "exception": trap, "traceback": trap})
+    with pytest.raises(DLBricksError):
+        client_room.FleetClient(address, Access(None))
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        lambda trap: {"status": "error", "exception": trap, "traceback": trap},
+        lambda trap: {"status": b"error", "exception": trap},
+        lambda trap: trap,
+        lambda trap: {"key": trap},
+        lambda trap: {"op": [trap]},
+    ],
+    ids=["error", "status of bytes", "bytes", "no call", "a list as a call"],
+)
+def test_what_a_rogue_scheduler_sends_a_client_is_not_unpickled(rogue_scheduler, tmp_path, sent):
+    """An error of Dask, or no message: the call is lost, and the client ends without an error."""
+    trap = pickle.dumps(Trap(tmp_path / "sprung"))
+    client = client_room.FleetClient(rogue_scheduler(sent=sent(trap)), Access(None))
+    host = SimpleNamespace(address="tcp://127.0.0.1:9")
+    call = client.submit(host, "k", "have-done", {})
+    end = time.monotonic() + 20
+    while call.answer is None and time.monotonic() < end:
+        time.sleep(0.02)
+    client.close()
+    assert not (tmp_path / "sprung").exists()
+    assert call.is_lost
 
 
 def test_all_connections_of_this_process_carry_plain_data():

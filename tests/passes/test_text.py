@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import CanonicalModel, read_model, to_onnx
 from dlbricks_core.ir.attributes import tensor_array, tensor_value
 from dlbricks_core.passes import normalize
@@ -124,3 +125,23 @@ def test_a_pattern_is_never_tried_on_constants() -> None:
     cast = helper.make_node("Cast", ["m"], ["y"], to=TensorProto.FLOAT)
     model = normal([match, cast], ["y"], constants={"t": np.array(["a" * 60], object)})
     assert model.layers[0].opaque == TEXT
+
+
+@pytest.mark.parametrize(
+    ("opset", "pads", "refused"),
+    [(20, {}, False), (7, {"pads": [0, 1], "value": 0.5}, True)],
+    ids=["by default", "with a number"],
+)
+def test_texts_are_padded_with_texts(opset: int, pads: dict, refused: bool) -> None:
+    """The model is invalid; the suite that was written of it failed on the number zero."""
+    names = ["x"] if pads else ["x", "amounts"]
+    pad = helper.make_node("Pad", names, ["y"], **pads)
+    inputs = [("x", TensorProto.STRING, [2]), ("amounts", TensorProto.INT64, [2])][: len(names)]
+    if refused:
+        with pytest.raises(ModelError, match="a number where texts are"):
+            normal([pad], ["y"], inputs, opset=opset)
+        return
+    model = normal([pad], ["y"], inputs, opset=opset)
+    ((name, value),) = model.constants.items()
+    assert value.tolist() == ""
+    to_onnx(model, {name: value})

@@ -155,6 +155,16 @@ def test_contrasts_are_independent_of_what_places_have_in_common():
     assert contrasts(means[:1], among[:1, :1]).shape == (0, 7)
 
 
+def test_two_places_that_are_alike_count_as_one():
+    """Two setups of one system that differ in the plugin's version, for example."""
+    among = np.array([[0.0, 1, 2], [1, 0, 1.5], [2, 1.5, 0]])
+    means, twice = np.random.default_rng(0).normal(size=(3, 7)), [0, 0, 1, 2, 2, 2]
+    one, other = contrasts(means, among), contrasts(means[twice], among[np.ix_(twice, twice)])
+    assert len(one) == len(other) == 2
+    assert one.T @ one == pytest.approx(other.T @ other)
+    assert len(contrasts(means[[0, 0]], np.zeros((2, 2)))) == 0
+
+
 @pytest.mark.long
 def test_intervals_of_sums_hold_on_places_drawn_from_the_field(layers):
     """Places whose latencies have the covariance that is assumed."""

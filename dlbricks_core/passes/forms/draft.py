@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dlbricks_core.errors import UnsupportedError
+from dlbricks_core.errors import INVALID_MODEL, ModelError, UnsupportedError
 from dlbricks_core.ir import Array, Attribute, Layer, TensorSpec, dtype_name
 from dlbricks_core.passes.schemas import input_name
 
@@ -95,7 +95,13 @@ class LayerDraft:
             self.inputs[position] = ""
 
     def constant(self, name: str, value: Array) -> str:
-        """Adds a constant and returns its local name."""
+        """Adds a constant and returns its local name.
+
+        Raises:
+            ModelError: If it is a number in the place of a text.
+        """
+        if value.dtype == object and not all(isinstance(each, (str, bytes)) for each in value.flat):
+            raise ModelError(f"{name} is a number where texts are", hint=INVALID_MODEL)
         self.specs[name] = TensorSpec(dtype_name(value.dtype), value.shape)
         self.values[name] = value
         return name

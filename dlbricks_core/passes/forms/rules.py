@@ -301,7 +301,9 @@ def pad(draft: LayerDraft) -> None:
     if draft.attributes["mode"] != "constant":
         draft.leave_out(2)
     elif not draft.has(2):
-        draft.put(2, np.zeros((), dtype=numpy_dtype(draft.spec(0).dtype)))
+        dtype = draft.spec(0).dtype
+        nothing = "" if dtype == "string" else 0
+        draft.put(2, np.full((), nothing, dtype=numpy_dtype(dtype)))
     else:
         scalar(draft, 2)
     if draft.is_open(1) or draft.is_open(3):

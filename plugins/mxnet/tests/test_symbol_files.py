@@ -255,6 +255,12 @@ def test_an_operator_of_millions_of_outputs_is_refused_before_they_are_made(tmp_
         symbol_file.read_graph(path)
 
 
+def test_a_graph_of_a_million_heads_is_refused_at_once(load):
+    """They took minutes, in a file of some megabytes."""
+    many = dense(RELU, heads=[[4, 0, 0]] * 10**6)
+    refused(load, many, "1000000 heads; 10000 is the limit")
+
+
 def test_two_arrays_of_one_name_are_refused(tmp_path):
     path = tmp_path / "w.params"
     path.write_bytes(params(array(2, 3), array(2, 3), names=("a", "a")))

@@ -69,6 +69,13 @@ def _size_in(header: bytes) -> int:
     return int(size)
 
 
+_ERROR = "exception_text"
+"""Field of Dask's messages about an error that contains it in words."""
+
+_UNPICKLED = ("exception", "traceback")
+"""Fields of Dask's messages about an error that Dask unpickles."""
+
+
 class StrangerError(FatalCommClosedError):  # type: ignore[misc, unused-ignore]
     """The other end is no member of this fleet."""
 
@@ -83,8 +90,26 @@ class PeerError(CommClosedError):  # type: ignore[misc, unused-ignore]
 
 def _spoken(message: Any) -> Any:
     """A message to send. The reply to a call that failed has words in place of the exception."""
-    if isinstance(message, dict) and "exception_text" in message:
-        return {name: message[name] for name in ("status", "exception_text")}
+    if isinstance(message, dict) and _ERROR in message:
+        return {name: message[name] for name in ("status", _ERROR)}
+    return message
+
+
+def _harmless(message: Any) -> Any:
+    """A message that Dask does not unpickle anything of, as it does of one about an error.
+
+    Raises:
+        ValueError: If no member of a fleet sends it: an error without words, or with an exception;
+            a batch that contains something else than calls.
+    """
+    batch = isinstance(message, tuple)
+    for each in message if batch else (message,):
+        if batch and not (isinstance(each, dict) and isinstance(each.get("op"), str)):
+            raise ValueError("a batch of something else than calls")
+        if isinstance(each, dict) and not each.keys().isdisjoint(_UNPICKLED):
+            raise ValueError("an error that is not in words")
+        if isinstance(each, dict) and "error" in str(each.get("status")) and _ERROR not in each:
+            raise ValueError("an error without words")
     return message
 
 
@@ -110,7 +135,7 @@ class _Plain(TCP):  # type: ignore[misc, unused-ignore]
         try:
             # Dask waits for the first message without end.
             limit = None if self._has_read else LIMIT_S
-            message = unpacked(await asyncio.wait_for(_next(stream), limit))
+            message = _harmless(unpacked(await asyncio.wait_for(_next(stream), limit)))
             self._has_read = True
         except TimeoutError as error:
             self.abort()
@@ -127,8 +152,8 @@ class _Plain(TCP):  # type: ignore[misc, unused-ignore]
         except BaseException:
             self.abort()  # part of a message may be read: the next one cannot be found
             raise
-        if isinstance(message, dict) and "exception_text" in message:
-            raise PeerError(str(message["exception_text"]))
+        if isinstance(message, dict) and _ERROR in message:
+            raise PeerError(str(message[_ERROR]))
         return message
 
     async def write(self, msg: Any, serializers: Any = None, on_error: Any = None) -> int:

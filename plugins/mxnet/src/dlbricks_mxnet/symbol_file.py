@@ -23,7 +23,7 @@ MOST_BYTES = 64 << 20
 """A symbol file; those of the largest networks are of some megabytes."""
 MOST_NODES = 100_000
 _MOST_OUTPUTS = 10_000
-"""Maximum number of nodes of a graph, and of outputs of a node."""
+"""Maximum number of nodes of a graph, and of outputs of a node or of a graph."""
 
 #: Attributes that are numbers of tensors, or of layers inside of one, which MXNet makes at once.
 _COUNTS = frozenset(("num_args", "num_arrays", "num_layers", "num_outputs", "num_weights"))
@@ -144,6 +144,9 @@ def _checked(graph: Mapping[str, Any]) -> dict[str, Any]:
     _require(twice is None, f"two of its variables are called {twice!r}")
     heads = graph["heads"]
     _require(isinstance(heads, list) and heads, "its heads are no list, or an empty one")
+    _require(
+        len(heads) <= _MOST_OUTPUTS, f"it has {len(heads)} heads; {_MOST_OUTPUTS} is the limit"
+    )
     return {
         "nodes": checked,
         "arg_nodes": variables,

@@ -25,6 +25,9 @@ _APART = 0.25
 _SAME = 0.02
 """Unlikeness of a place to itself on another day, because machines drift."""
 
+_NO_VARIANCE = 1e-9
+"""Share of the largest variance of a difference between places up to which one is rounding."""
+
 _BEND = 1.5
 """Exponent of a difference in threads, in octaves. With 1, only the nearest system would count;
 with 2, a straight line through the known ones would be extrapolated. Values in between combine
@@ -180,7 +183,9 @@ def kriging_weights(among: FloatArray, to: FloatArray) -> FloatArray:
 
 
 def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
-    """Independent differences between places, scaled to unlikeness 1: shape (places - 1, layers).
+    """Independent differences between places, scaled to unlikeness 1: shape (differences, layers).
+
+    There is one less than there are unlike places.
 
     Args:
         means: Mean of each place: shape (places, layers).
@@ -190,8 +195,11 @@ def contrasts(means: FloatArray, among: FloatArray) -> FloatArray:
     if size == 1:
         return np.zeros((0, means.shape[1]))
     across = scipy.linalg.null_space(np.ones((1, size))).T
-    factor = scipy.linalg.cholesky(-across @ among @ across.T / 2, lower=True)
-    return np.asarray(scipy.linalg.solve_triangular(factor, across @ means, lower=True))
+    variances, directions = scipy.linalg.eigh(-across @ among @ across.T / 2)
+    # Places of unlikeness 0, as setups of two versions of a plugin are, have no difference.
+    some = variances > _NO_VARIANCE * np.abs(variances).max()
+    scaled = directions[:, some] / np.sqrt(variances[some])
+    return np.asarray(scaled.T @ across @ means)
 
 
 def _learned(
