@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dlbricks_core.ir import CanonicalModel, Layer
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,9 @@ class Traits:
             Layers with others have no predicted latency.
         lacks_of_type: Operators that the framework runs, but not with a first input or output of an
             element type, by that type. Layers of these have no predicted latency either.
+        refuses: Function of a model and one of its layers: why the framework cannot run this layer,
+            although it runs others of the operator; empty if it may run. Such layers have no
+            predicted latency either.
         engine: Name of the program for language models whose speed is estimated, and its parts that
             the estimate leaves out; the text follows "Figures are for". If empty, the estimate
             is for the framework on the graph of DLBricks.
@@ -106,6 +113,7 @@ class Traits:
     lacks: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
     lacks_of_type: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    refuses: Callable[[CanonicalModel, Layer], str] | None = None
     engine: str = ""
     form: str = ""
     blocks_only: bool = False

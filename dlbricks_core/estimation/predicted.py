@@ -128,7 +128,7 @@ def _lacked(brick: Brick, request: Request) -> str:
     backend = request.backend.name
     traits = request.backend.traits
     lacks, types, of_type = traits.lacks, traits.types, traits.lacks_of_type
-    for layer in brick.model.layers if lacks or types or of_type else ():
+    for layer in brick.model.layers if lacks or types or of_type or traits.refuses else ():
         if lacks & {layer.qualified_op, layer.domain}:
             return f"{layer.qualified_op}: {backend} has no counterpart"
         held = brick.model.specs((*brick.model.activations(layer), *filter(None, layer.outputs)))
@@ -139,6 +139,8 @@ def _lacked(brick: Brick, request: Request) -> str:
         for dtype in dict.fromkeys(each.dtype for each in computed if each):
             if layer.qualified_op in of_type.get(dtype, ()):
                 return f"{layer.qualified_op}: {backend} does not run it in {dtype}"
+        if traits.refuses and (reason := traits.refuses(brick.model, layer)):
+            return reason
     return ""
 
 

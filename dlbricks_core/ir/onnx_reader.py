@@ -247,7 +247,7 @@ def _older_cure(file: str, who: str) -> str:
     opened = f"onnx.load({file!r})" if file else "model"
     converted = f"onnx.version_converter.convert_version({opened}, {_OLDEST_OPSET})"
     line = f"import onnx; onnx.save({converted}, 'converted.onnx')"
-    return f"{again}, or convert it in Python: {line}"
+    return f"{again}, or let onnx convert it, where it can: {line}"
 
 
 _NEWER_CURE = (

@@ -127,6 +127,7 @@ def test_what_the_backend_lacks_is_not_predicted(asked, store, models):
     [
         (Traits(types=frozenset({"float16"})), "has no element type float32"),
         (Traits(lacks_of_type={"float32": frozenset({"Exp"})}), "does not run it in float32"),
+        (Traits(refuses=lambda _, layer: "too odd" if layer.op == "Exp" else ""), "too odd"),
     ],
 )
 def test_types_that_the_backend_lacks_are_not_predicted(asked, store, models, traits, why):

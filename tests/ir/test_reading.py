@@ -385,5 +385,5 @@ def test_the_hint_on_an_old_opset_is_a_line_that_converts_the_file(tmp_path, mon
     onnx.save(model([NODE("Relu", ["x"], ["y"])], opset=6), "an 'old' one.onnx")
     with pytest.raises(ModelError, match="opset 6 is outside") as raised:
         OnnxImporter().load(Path("an 'old' one.onnx"))
-    exec(raised.value.hint.partition("in Python: ")[2], {})
+    exec(raised.value.hint.partition("where it can: ")[2], {})
     assert OnnxImporter().load(Path("converted.onnx")).opsets[""] == 7

@@ -12,6 +12,7 @@ from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Trai
 from dlbricks_core.bricks import native_to
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_onnxruntime.kernels import TYPES, WITHOUT_KERNEL
+from dlbricks_onnxruntime.limits import refusal
 from dlbricks_onnxruntime.messages import one_line
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class OnnxruntimeBackend(Backend):
         domains=frozenset({"com.microsoft"}),
         types=TYPES,
         lacks_of_type=WITHOUT_KERNEL,
+        refuses=refusal,
         engine="ONNX Runtime on ONNX operators, with scores of the last position alone",
         form="onnxruntime-genai",
     )
