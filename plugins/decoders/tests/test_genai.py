@@ -22,9 +22,22 @@ BUILDER = json.loads((HERE / "builder_operators.json").read_text())
 ``configurations/`` (of phi3: of Phi 3 Mini with two blocks), by family and precision. Weights were
 drawn, those of biases, too, which the builder leaves out where they are 0."""
 
+TOLD = json.loads((HERE / "builder_attributes.json").read_text())
+"""Attributes in the same files, by family, precision and operator; each set of them once."""
+
 FOLDED = {"Constant", "Shape", "Cast", "Gather", "Transpose", "Reshape", "Slice"}
 """Operators of layers that follow from sizes or weights, which canonical form computes once, or
 that cut an embedding of less than a block, which wider ones need not."""
+
+ATTRIBUTES = {
+    "GroupQueryAttention": {
+        "num_heads": 0, "kv_num_heads": 0, "scale": 0.0, "softcap": 0.0, "local_window_size": -1,
+        "do_rotary": 0, "rotary_interleaved": 0, "smooth_softmax": 0,
+    },
+    "MatMulNBits": {"K": 0, "N": 0, "bits": 4, "block_size": 0, "accuracy_level": 0},
+    "GatherBlockQuantized": {"bits": 4, "block_size": 128, "gather_axis": 0, "quantize_axis": 1},
+}  # fmt: skip
+"""Attributes that are compared, with the value where the builder writes none."""
 
 GENAI = "onnxruntime-genai"
 
@@ -44,8 +57,8 @@ def operators(names):
     return Counter(name for name in names if name not in FOLDED)
 
 
-@pytest.mark.parametrize("case", sorted(BUILDER))
-def test_a_family_has_the_operators_of_the_builders_file(case, tmp_path):
+def written(case, tmp_path):
+    """Layers of our form of a family in a precision."""
     family, _, precision = case.partition("/")
     dtype = None if precision == "fp32" else precision
     options = ImportOptions(form=GENAI, dtype=dtype)
@@ -53,9 +66,31 @@ def test_a_family_has_the_operators_of_the_builders_file(case, tmp_path):
     path.write_text(json.dumps(wider(family)))
     raw = LanguageModels().load(str(path), options)
     dims = {"sequence": 3, "past": 5}
-    model = canonical(raw, LoadOptions(batch=1, dims=dims, dtype=dtype), raw.source).model
+    return canonical(raw, LoadOptions(batch=1, dims=dims, dtype=dtype), raw.source).model.layers
+
+
+@pytest.mark.parametrize("case", sorted(BUILDER))
+def test_a_family_has_the_operators_of_the_builders_file(case, tmp_path):
     wanted = Counter(BUILDER[case])
-    assert operators(layer.op for layer in model.layers) == operators(wanted.elements())
+    layers = written(case, tmp_path)
+    assert operators(layer.op for layer in layers) == operators(wanted.elements())
+
+
+@pytest.mark.parametrize("case", sorted(TOLD))
+def test_operators_have_the_attributes_of_the_builders_file(case, tmp_path):
+    layers = written(case, tmp_path)
+    for op, wanted in TOLD[case].items():
+        usual = ATTRIBUTES[op]
+        found = [
+            {name: layer.attributes.get(name, value) for name, value in usual.items()}
+            for layer in layers
+            if layer.op == op
+        ]
+        rounded = {
+            tuple(round(x, 6) if isinstance(x, float) else x for x in each.values())
+            for each in found
+        }
+        assert rounded == {tuple(each.values()) for each in wanted}, op
 
 
 def test_every_family_of_the_form_was_compared():
@@ -71,7 +106,7 @@ def test_other_decoders_keep_the_operators_of_onnx(family):
     assert {layer.domain for layer in raw.layers} == {""}
 
 
-@pytest.mark.parametrize("options", [ImportOptions(), ImportOptions(form=GENAI, dtype="int8")])
+@pytest.mark.parametrize("options", [ImportOptions(), ImportOptions(form=GENAI, dtype="float16")])
 def test_the_form_is_for_backends_that_ask_and_types_that_the_builder_writes(options, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(wider("llama")))

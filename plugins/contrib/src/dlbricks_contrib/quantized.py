@@ -33,8 +33,11 @@ def to_int8(model: CanonicalModel) -> CanonicalModel:
 
     Products of an activation and a weight become products of integers, and tables of embeddings
     are quantized. Convolutions, recurrent layers and products of two activations keep their type,
-    and so do a Gemm that scales and all layers of other types than float32.
+    and so do a Gemm that scales and all layers of other types than float32. A model whose products
+    have codes of eight bits, as the builder of onnxruntime-genai writes them, stays as it is.
     """
+    if any(layer.op == "MatMulNBits" and layer.attributes["bits"] == 8 for layer in model.layers):
+        return model
     return _converted(model, {"MatMul": _matmul_int8, "Gemm": _gemm_int8, "Gather": _gather_int8})
 
 

@@ -40,11 +40,14 @@ FAMILIES = frozenset({
 _WITHOUT_WINDOWS = frozenset({"mistral", "phi3"})
 """Families whose window the builder leaves out: their configurations list no kinds of blocks."""
 
-BITS: Mapping[str | None, int] = {None: 32, "float32": 32, "int4": 4}
-"""Bits of the weights of products by conversion that follows: the builder's types."""
+BITS: Mapping[str | None, int] = {None: 32, "float32": 32, "int4": 4, "int8": 8}
+"""Bits of the weights of products by conversion: the builder's types."""
 
 _BLOCK = 32
-"""Elements of a row of four-bit weights that share a scale."""
+"""Elements of a row of short weights that share a scale."""
+
+_ACCURACY_LEVEL = 4
+"""Activations are quantized to eight bits too."""
 
 _TURNED = 16
 """Divisor of the elements of a head, and of those that are rotated, in ONNX Runtime."""
@@ -92,8 +95,8 @@ def build_genai(decoder: Decoder, name: str, source: str, *, bits: int = 32) -> 
         decoder: A decoder that the form suits (:func:`has_form`).
         name: Name of the model.
         source: Name by which users refer to the model.
-        bits: Bits of the weights of products, after a conversion that follows. Only a tied
-            embedding depends on it.
+        bits: Bits of the weights of products. Four bits come from a conversion that follows, and
+            only a tied embedding depends on them here.
     """
     graph = Graph()
     tokens = graph.input("input_ids", "int64", "batch", "sequence")
@@ -135,9 +138,9 @@ class _Writer:
         """The embedding; a tied one reads the last projection's weight."""
         graph, decoder = self._graph, self._decoder
         x = "embed_tokens"
-        if decoder.tied and self._bits < 32:
+        if decoder.tied and self._bits == 4:
             self._from_blocks(tokens, x)
-        elif decoder.tied:
+        elif decoder.tied and self._bits == 32:
             head = graph.weight("lm_head.weight", decoder.hidden, decoder.vocabulary)
             table = graph.add("Transpose", head, out=f"{x}.table", perm=(1, 0))
             graph.add("Gather", table, tokens, out=x)
@@ -182,7 +185,7 @@ class _Writer:
         """Logits of all tokens."""
         graph, decoder = self._graph, self._decoder
         x = self._summed(decoder.norm, "norm", last=True)
-        x = linear(graph, x, decoder.hidden, decoder.vocabulary, "lm_head", bias=decoder.head_bias)
+        x = self._linear(x, decoder.hidden, decoder.vocabulary, "lm_head", bias=decoder.head_bias)
         x = scaled(graph, x, decoder.logits_scale, "lm_head.scaled")
         x = capped(graph, x, decoder.softcap, "lm_head")
         graph.add("Identity", x, out="logits")
@@ -225,7 +228,7 @@ class _Writer:
         """Attention of one block, from normalized states to the projected result."""
         graph, at, hidden = self._graph, f"layers.{index}.self_attn", self._decoder.hidden
         widths = [heads * part.head_dim for heads in (part.heads, part.kv_heads, part.kv_heads)]
-        joined = linear(graph, x, hidden, sum(widths), f"{at}.qkv_proj", bias=part.bias)
+        joined = self._linear(x, hidden, sum(widths), f"{at}.qkv_proj", bias=part.bias)
         read: tuple[str, ...] = (joined, "", "")
         if part.norm:
             names = tuple(f"{at}.{name}" for name in "qkv")
@@ -253,7 +256,7 @@ class _Writer:
         }  # fmt: skip
         self._own("GroupQueryAttention", (*read, *past, self._lengths, self._steps, *tables),
                   (at, *present), **attributes)  # fmt: skip
-        return linear(graph, at, widths[0], hidden, f"{at}.o_proj", bias=part.output_bias)
+        return self._linear(at, widths[0], hidden, f"{at}.o_proj", bias=part.output_bias)
 
     def _window(self, part: Attention) -> int:
         """Number of positions that a query attends to; -1 for all."""
@@ -293,14 +296,27 @@ class _Writer:
     def _feed_forward(self, part: FeedForward, x: str, at: str) -> str:
         graph, hidden, width = self._graph, self._decoder.hidden, part.width
         if part.gated:
-            gate, up = (linear(graph, x, hidden, width, f"{at}.{name}_proj", bias=part.bias)
+            gate, up = (self._linear(x, hidden, width, f"{at}.{name}_proj", bias=part.bias)
                         for name in ("gate", "up"))  # fmt: skip
             y = graph.add("Mul", self._activated(part.activation, gate, f"{at}.act"), up,
                           out=f"{at}.product")  # fmt: skip
         else:
-            y = linear(graph, x, hidden, width, f"{at}.up_proj", bias=part.bias)
+            y = self._linear(x, hidden, width, f"{at}.up_proj", bias=part.bias)
             y = self._activated(part.activation, y, f"{at}.act")
-        return linear(graph, y, width, hidden, f"{at}.down_proj", bias=part.bias)
+        return self._linear(y, width, hidden, f"{at}.down_proj", bias=part.bias)
+
+    def _linear(self, x: str, inner: int, outer: int, at: str, *, bias: bool = False) -> str:
+        """A projection of the last axis."""
+        graph = self._graph
+        if self._bits != 8:
+            return linear(graph, x, inner, outer, at, bias=bias)
+        blocks = -(-inner // _BLOCK)
+        codes = graph.weight(f"{at}.codes", outer, blocks, _BLOCK, dtype="uint8")
+        scales = graph.weight(f"{at}.scales", outer, blocks)
+        out = f"{at}.product" if bias else at
+        self._own("MatMulNBits", (x, codes, scales), (out,), K=inner, N=outer, bits=self._bits,
+                  block_size=_BLOCK, accuracy_level=_ACCURACY_LEVEL)  # fmt: skip
+        return graph.add("Add", out, graph.weight(f"{at}.bias", outer), out=at) if bias else at
 
     def _activated(self, activation: Activation, x: str, at: str) -> str:
         graph = self._graph
