@@ -104,9 +104,20 @@ def install(distribution, tmp_path_factory, monkeypatch):
         sys.modules.pop(module, None)
 
 
+@pytest.fixture(scope="session")
+def twin_site(distribution, tmp_path_factory):
+    """Folder with a second backend. All tests share it: Python reads all distributions anew for
+    each other folder, which takes as long as a short command.
+    """
+    site = tmp_path_factory.mktemp("twin")
+    with pytest.MonkeyPatch.context() as patch:
+        distribution.install_twin(patch, site)
+    return site
+
+
 @pytest.fixture
-def twin(distribution, tmp_path_factory, monkeypatch):
+def twin(distribution, twin_site, monkeypatch):
     """A second backend that starts quickly: ONNX Runtime under the name twin."""
-    distribution.install_twin(monkeypatch, tmp_path_factory.mktemp("site"))
+    distribution.use(monkeypatch, twin_site)
     yield
     sys.modules.pop("twin_backend", None)

@@ -30,6 +30,11 @@ def install(patch, site, module, source, points):
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(dedent(points))
+    use(patch, site)
+
+
+def use(patch, site):
+    """Has this process and its workers find what is installed in a folder."""
     patch.syspath_prepend(str(site))
     paths = [str(site), os.environ.get("PYTHONPATH", "")]
     patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))

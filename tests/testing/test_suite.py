@@ -14,6 +14,7 @@ from dlbricks_testing import BackendConformance, CollectionConformance
 from dlbricks_core.importers.light import LightModels
 
 TEMPLATE = Path(__file__).parents[2] / "examples" / "backend" / "src"
+HELPERS = Path(__file__).parents[1] / "helpers"
 
 SOURCE = """
 from dataclasses import replace
@@ -219,11 +220,12 @@ def run_suite(folder: Path, names: list[str], tests: list[str]) -> tuple[str, st
     (folder / "test_bad.py").write_text(
         f"import bad_backends\nfrom dlbricks_testing import BackendConformance\n{classes}"
     )
+    places = (folder, TEMPLATE, HELPERS, *sys.path)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-rA", "-q", "-p", "no:cacheprovider", "--tb=short",
-         *(f"test_bad.py::{test}" for test in tests)],
+         "-p", "forked_workers", *(f"test_bad.py::{test}" for test in tests)],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(folder), str(TEMPLATE), *sys.path))},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, places))},
     )  # fmt: skip
     kinds = [
         "\n".join(re.findall(rf"^{kind} test_bad.py::(\S+)", done.stdout, re.MULTILINE))
