@@ -23,20 +23,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
+from dlbricks_prediction import Contribution, shipped
 
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.brick_loop import turn
 from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.timings import RUNS, Candidates, TimingWorker
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.training_data import family_of
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

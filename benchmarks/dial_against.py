@@ -27,6 +27,7 @@ from time import perf_counter
 
 import numpy as np
 from dial_seconds import turned, wholes, without
+from dlbricks_prediction import Contribution, shipped
 from unlike import kin
 
 from dlbricks_core.compose.options import CutOptions
@@ -36,7 +37,6 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution, shipped
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -22,6 +22,8 @@ from time import perf_counter
 from unittest import mock
 
 import numpy as np
+from dlbricks_prediction import Contribution, shipped
+from dlbricks_prediction import training_data as known
 from unlike import kin
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
@@ -34,8 +36,6 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Target, cut_models
 from dlbricks_core.measure.measuring import measure, open_worker
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict import training_data as known
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -19,10 +19,10 @@ from time import perf_counter
 
 import numpy as np
 from dial_seconds import new_store, wholes, without
+from dlbricks_prediction import Contribution, shipped
 from dlbricks_survey.characterization import characterize
 from unlike import kin
 
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.rates import RUNS
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.estimation.without_runs import estimate
@@ -30,7 +30,7 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 
 PROBES = (0, 10, 30)

@@ -26,6 +26,7 @@ from statistics import median
 
 import numpy as np
 from dial_seconds import new_store, without
+from dlbricks_prediction import Contribution, shipped
 from dlbricks_serving.scenarios import Scenario
 from dlbricks_serving.serving.estimated import estimate_scenario
 from dlbricks_serving.serving.measured import Load, measured
@@ -34,14 +35,13 @@ from unlike import kin
 
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Target, cut_models
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution, shipped
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

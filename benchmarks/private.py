@@ -30,6 +30,7 @@ from dlbricks_private.published import Published
 from dlbricks_private.suites import Hidden, hide, private_options
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.estimation.run import run_bricks
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
@@ -37,7 +38,6 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.predict.training_data import family_of
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -31,24 +31,25 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+from dlbricks_prediction import Contribution, shipped
+from dlbricks_prediction.atlas import SURVEYED
+from dlbricks_prediction.features import NAMES
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior, shares_of
+from dlbricks_prediction.nearness import distance
+from dlbricks_prediction.rates import rated
+from dlbricks_prediction.robust import doubt
+from dlbricks_prediction.training_data import described, features_of
+from dlbricks_prediction.whole_errors import discrepancy_of
 from dlbricks_survey.probes import choose_probes
 from scipy import stats
 
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.estimation.adaptive.probing import BATCH
-from dlbricks_core.estimation.rates import RUNS, rated
+from dlbricks_core.estimation.rates import RUNS
 from dlbricks_core.facts import System
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
-from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.atlas import SURVEYED
-from dlbricks_core.predict.features import NAMES
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
-from dlbricks_core.predict.nearness import distance
-from dlbricks_core.predict.robust import doubt
-from dlbricks_core.predict.training_data import described, features_of
-from dlbricks_core.predict.whole_errors import discrepancy_of
 
 TABLE = Path(__file__).with_suffix(".csv")
 

@@ -34,7 +34,6 @@ from dlbricks_suite.writing import generate
 
 from dlbricks_core.commands.options.measured_places import place_of
 from dlbricks_core.compose.options import CutOptions
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.model_result import ModelResult
 from dlbricks_core.estimation.run import run
 from dlbricks_core.estimation.without_runs import estimate
@@ -42,6 +41,7 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

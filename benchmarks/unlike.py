@@ -28,11 +28,15 @@ from tempfile import TemporaryDirectory
 from unittest import mock
 
 import numpy as np
+from dlbricks_prediction import Contribution
+from dlbricks_prediction.from_atlas import FromAtlas
+from dlbricks_prediction.whole_errors import discrepancy_of
 from dlbricks_survey import surveying as surveys
 from dlbricks_survey.candidates import already_timed
 from predictor.intervals import without_each
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
@@ -40,10 +44,6 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.from_atlas import FromAtlas
-from dlbricks_core.predict.training_data import family_of
-from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -25,13 +25,13 @@ import numpy as np
 from dlbricks_quantities.shipped import FOLDER, ObservedModel, WholeModels, whole_models
 
 from dlbricks_core.bricks import CutModel
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict.training_data import family_of
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

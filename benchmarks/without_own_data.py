@@ -7,9 +7,10 @@ The measurements of other systems still come with the package.
 
 import sys
 
+from dlbricks_prediction import atlas, from_atlas, training_data
+
 from dlbricks_core.cli import main
 from dlbricks_core.machine.system import current_system
-from dlbricks_core.predict import atlas, training_data
 
 HERE = current_system().fingerprint
 
@@ -19,7 +20,7 @@ def elsewhere(backend: str | None = None) -> tuple[atlas.Contribution, ...]:
     return tuple(each for each in atlas.shipped(backend) if each.system.fingerprint != HERE)
 
 
-training_data.shipped = elsewhere
+training_data.shipped = from_atlas.shipped = elsewhere
 
 if __name__ == "__main__":
     sys.exit(main())

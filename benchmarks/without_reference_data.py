@@ -5,8 +5,9 @@ python benchmarks/without_reference_data.py estimate --measure --backend onnxrun
 
 import sys
 
+from dlbricks_prediction import atlas
+
 from dlbricks_core.cli import main
-from dlbricks_core.predict import atlas
 
 atlas.FOLDER /= "none"  # a folder that does not exist holds no contributions
 

@@ -35,10 +35,10 @@ def computed_once():
     It depends on the machine and on the reference data alone: the bandwidth of the memory, numbers
     that no cache holds, and posteriors of layers.
     """
+    from dlbricks_prediction import from_atlas
     from dlbricks_sizes import roofline
 
     from dlbricks_core.machine import cores
-    from dlbricks_core.predict import from_atlas
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(roofline, "read_bandwidth", cache(roofline.read_bandwidth))
@@ -55,7 +55,7 @@ USERS_OF_PREDICTIONS = {"api", "cli", "commands", "estimation", "serving"}
 def nearest_systems(request, monkeypatch):
     """Predicts from the two nearest systems of the reference data, where a command takes six."""
     if not USERS_OF_PREDICTIONS.isdisjoint(request.path.parts):
-        monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_CONTRIBUTIONS", 2)
+        monkeypatch.setattr("dlbricks_prediction.from_atlas.MOST_CONTRIBUTIONS", 2)
 
 
 @dataclass

@@ -11,6 +11,11 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.nearness import distances
+from dlbricks_prediction.transfer import believed_of_baseline, difference, rates
+from dlbricks_prediction.warm import warmth_of
+from dlbricks_prediction.whole_errors import discrepancy_of, spread_factor
 from dlbricks_pytorch.engine import transformers_python
 from dlbricks_serving.serving.predicted import repeated
 from dlbricks_survey.session_effects import session_error
@@ -22,15 +27,11 @@ from dlbricks_core.estimation.adaptive.unknown import factors_of_models
 from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.protocols import usual_hours
 from dlbricks_core.measure.costs import usual_costs
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.nearness import distances
-from dlbricks_core.predict.transfer import believed_of_baseline, difference, rates
-from dlbricks_core.predict.warm import warmth_of
-from dlbricks_core.predict.whole_errors import discrepancy_of, spread_factor
 
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "dlbricks_core"
 PLUGINS = ROOT / "plugins"
+PREDICTION = PLUGINS / "prediction/src/dlbricks_prediction"
 FILES = sorted([*CORE.rglob(fitted.FILE), *PLUGINS.glob(f"*/src/**/{fitted.FILE}")])
 GROUPS = [(path, name) for path in FILES for name in sorted(fitted.groups(path))]
 
@@ -42,7 +43,7 @@ READ_BY = {
     "dlbricks_pytorch": {"transformers": transformers_python},
     "figures": {"hours": usual_hours, "in_place": in_place_errors},
     "measure": {"costs": usual_costs},
-    "predict": {
+    "dlbricks_prediction": {
         "believed": believed_of_baseline,
         "difference": difference,
         "discrepancy": lambda: discrepancy_of("*"),
@@ -128,13 +129,13 @@ def test_a_digest_changes_with_what_it_is_of(refit, monkeypatch, tmp_path, thing
         last = max(tmp_path.glob("*.npz"))
         last.write_bytes(last.read_bytes() + b"0")
     else:
-        values = fitted.groups(CORE / "predict" / fitted.FILE)["kernel"].values
+        values = fitted.groups(PREDICTION / fitted.FILE)["kernel"].values
         monkeypatch.setitem(values["*"], "noise", 0.5)
     assert refit.DIGESTS[thing]() != before
 
 
 def test_new_numbers_replace_old_ones_and_say_what_they_rest_on(refit, monkeypatch, tmp_path):
-    source = CORE / "predict" / fitted.FILE
+    source = PREDICTION / fitted.FILE
     module = type(sys)("module")
     module.__file__ = str(tmp_path / "module.py")
     target = refit.file_of(module)

@@ -56,7 +56,7 @@ def test_an_estimate_imports_no_code_that_runs_hides_or_rewrites_models(imported
         "alembic", "dlbricks_core.analysis.shortening.short", "dlbricks_core.passes.normalize",
         "dlbricks_serving.serving.report.words",
         "dlbricks_postgresql.database", "dlbricks_suite.folder.manifest",
-        "dlbricks_core.survey.draw", "dlbricks_core.values.materialize",
+        "dlbricks_prediction.survey.draw", "dlbricks_core.values.materialize",
         "dlbricks_serving.serving.run", "jinja2", "matplotlib", "networkx", "onnx",
     } & found  # fmt: skip
 

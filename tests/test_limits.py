@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from dlbricks_prediction import Contribution
 from dlbricks_records.contents import read_stream
 from dlbricks_records.record import read_record
 from dlbricks_study.record import STUDIES, read_studies
 
 from dlbricks_core.errors import DLBricksError, StoreError
 from dlbricks_core.limits import EXPORTED, JSON_TEXT, LIMITS, UNPACKED, LimitError, parsed, unpacked
-from dlbricks_core.predict import Contribution
 
 EVERY = (*LIMITS, STUDIES)
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "limits.md"

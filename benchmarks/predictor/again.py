@@ -19,22 +19,23 @@ from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
+from dlbricks_prediction import Contribution
+from dlbricks_prediction.atlas import SURVEYED
+from dlbricks_prediction.from_contribution import with_pulls
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.training_data import contributions
 from dlbricks_survey.networks import draw
 from dlbricks_survey.packing import write
 from dlbricks_survey.surveying import GRANULARITIES, RUNS
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.importers.lookup import expand
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.atlas import SURVEYED
-from dlbricks_core.predict.from_contribution import with_pulls
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.training_data import contributions, family_of
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore

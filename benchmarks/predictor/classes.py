@@ -17,13 +17,12 @@ from pathlib import Path
 
 import lightgbm
 import numpy as np
+from dlbricks_prediction.atlas import Contribution
+from dlbricks_prediction.baseline import expected_ms
+from dlbricks_prediction.from_contribution import processor_of
+from dlbricks_prediction.kinds import class_of
 from sklearn.linear_model import RidgeCV
 from sklearn.preprocessing import StandardScaler
-
-from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.from_contribution import processor_of
-from dlbricks_core.predict.kinds import class_of
 
 WHOLE = 11
 """Least number of different layers of a network that counts as a whole one."""

@@ -27,14 +27,14 @@ from pathlib import Path
 
 import numpy as np
 import refit
+from dlbricks_prediction import Contribution, from_atlas, shipped
+from dlbricks_prediction.atlas import FOLDER
+from dlbricks_prediction.whole_errors import discrepancy_of
 from intervals import SHARES, Judged, Z, cut_as_predicted, deviations, judged, judged_from
 from scipy import optimize
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.figures.predicted import Discrepancy
-from dlbricks_core.predict import Contribution, from_atlas, shipped
-from dlbricks_core.predict.atlas import FOLDER
-from dlbricks_core.predict.whole_errors import discrepancy_of
 
 RECORDS = Path(__file__).with_name("judged.csv")
 

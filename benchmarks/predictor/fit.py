@@ -5,7 +5,7 @@
 The numbers are those that make the measured latencies most probable (type II maximum likelihood),
 found by Adam with torch's gradients. Sums over layers are linear in the layers' logarithms close to
 what is believed, so the belief and the numbers are found in turns. They replace the group `kernel`
-of `dlbricks_core/predict/fitted.json`. Contributions have to be packed again with them.
+of `fitted.json` in `plugins/prediction`. Contributions have to be packed again with them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from pathlib import Path
 import numpy as np
 import refit
 import torch
-
-from dlbricks_core.predict import from_atlas
-from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import NAMES
-from dlbricks_core.predict.kernel import Kernel
-from dlbricks_core.predict.kinds import class_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
+from dlbricks_prediction import from_atlas
+from dlbricks_prediction.atlas import Contribution
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.features import NAMES
+from dlbricks_prediction.kernel import Kernel
+from dlbricks_prediction.kinds import class_of
+from dlbricks_prediction.layer_posterior import LayerPosterior, shares_of
 
 VARIANCES = ("common", "of_class", "of_kind", "class_smooth", "smooth", "rough", "noise", "own")
 SCALES = ("smooth_scales", "rough_scales")

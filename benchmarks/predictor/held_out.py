@@ -14,12 +14,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from dlbricks_prediction.atlas import Contribution
+from dlbricks_prediction.from_contribution import prior_of, processor_of
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import shares_of
 from scipy import linalg
-
-from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.from_contribution import prior_of, processor_of
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import shares_of
 
 WHOLE = 11
 """Least number of different layers of a network that is judged."""

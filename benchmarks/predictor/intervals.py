@@ -19,21 +19,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from dlbricks_prediction import Contribution, shipped
+from dlbricks_prediction.from_atlas import FromAtlas
+from dlbricks_prediction.from_contribution import prior_of, processor_of, with_sites
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import shares_of
+from dlbricks_prediction.whole_errors import discrepancy_of
 from scipy import linalg
 
 from dlbricks_core.bricks import BrickSet, CutModel
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Discrepancy, Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
-from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import FromAtlas
-from dlbricks_core.predict.from_contribution import prior_of, processor_of, with_sites
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import shares_of
-from dlbricks_core.predict.training_data import family_of
-from dlbricks_core.predict.whole_errors import discrepancy_of
 from dlbricks_core.progress import Observer
 
 FOLDS = (

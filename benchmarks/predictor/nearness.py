@@ -21,10 +21,9 @@ from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
-
-from dlbricks_core.predict import Contribution, nearness, shipped
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.nearness import Distances
+from dlbricks_prediction import Contribution, nearness, shipped
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.nearness import Distances
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -16,19 +16,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from dlbricks_prediction import Contribution, shipped
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.rates import surveyed
+from dlbricks_prediction.robust import doubt
 from dlbricks_survey.probes import choose_probes, half_widths
 
 from dlbricks_core.bricks import CutModel
 from dlbricks_core.estimation.adaptive.probing import BATCH
-from dlbricks_core.estimation.rates import RUNS, surveyed
+from dlbricks_core.estimation.rates import RUNS
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import load_models
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.robust import doubt
 from dlbricks_core.progress import Observer
 
 PROBES = (0, 10, 30)

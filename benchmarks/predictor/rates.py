@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from unittest.mock import patch
 
+from dlbricks_prediction import transfer
+from dlbricks_prediction.transfer import Rates
 from nearness import judge
-
-from dlbricks_core.predict import transfer
-from dlbricks_core.predict.transfer import Rates
 
 CANDIDATES: Mapping[str, Rates] = {
     "0.015": Rates(0.015, 0.015, 0.015, 0.015, 0.015),

@@ -15,9 +15,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from dlbricks_prediction import atlas, from_atlas
+from dlbricks_prediction.training_data import FEATURES
+
 from dlbricks_core.fitted import FILE, Fitted, groups
-from dlbricks_core.predict import atlas, from_atlas
-from dlbricks_core.predict.training_data import FEATURES
 
 ROOT = Path(__file__).parents[2]
 

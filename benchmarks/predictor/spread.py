@@ -21,13 +21,13 @@ from collections.abc import Sequence
 import numpy as np
 import refit
 from discrepancy import Row, read
+from dlbricks_prediction import from_atlas
+from dlbricks_prediction.whole_errors import discrepancy_of
 from intervals import Z
 from scipy import optimize
 
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.figures.predicted import SpreadFactor
-from dlbricks_core.predict import from_atlas
-from dlbricks_core.predict.whole_errors import discrepancy_of
 
 COVERED = 0.9
 """Share of the models that intervals are meant to hold."""

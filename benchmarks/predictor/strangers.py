@@ -27,13 +27,13 @@ from unittest.mock import patch
 
 import numpy as np
 import refit
+from dlbricks_prediction import Contribution, from_atlas, transfer
+from dlbricks_prediction.kernel import Kernel
+from dlbricks_prediction.transfer import Rates
+from dlbricks_prediction.whole_errors import discrepancy_of
 
 from dlbricks_core.compose.learned import Learned
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
-from dlbricks_core.predict import Contribution, from_atlas, transfer
-from dlbricks_core.predict.kernel import Kernel
-from dlbricks_core.predict.transfer import Rates
-from dlbricks_core.predict.whole_errors import discrepancy_of
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

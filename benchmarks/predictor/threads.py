@@ -21,11 +21,10 @@ from zlib import crc32
 
 import fit
 import numpy as np
+from dlbricks_prediction import Contribution, shipped
+from dlbricks_prediction.from_contribution import prior_of, processor_of
+from dlbricks_prediction.kernel import Kernel, kernel_of
 from dlbricks_survey.networks import FIRST, draw
-
-from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_contribution import prior_of, processor_of
-from dlbricks_core.predict.kernel import Kernel, kernel_of
 
 fit.MOST = 250  # the time of a fit grows with the cube of it, and there are several
 

@@ -28,6 +28,13 @@ import numpy as np
 import onnxruntime
 import refit
 import torch
+from dlbricks_prediction import Contribution, from_atlas, shipped
+from dlbricks_prediction.atlas import LayerTable
+from dlbricks_prediction.baseline import expected_ms
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.from_contribution import processor_of
+from dlbricks_prediction.warm import Warmth, are_warm, cold_twins
 from scipy import optimize
 
 from dlbricks_core.api.inputs import models_of
@@ -35,13 +42,6 @@ from dlbricks_core.bricks import BrickSet
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.system import current_system
-from dlbricks_core.predict import Contribution, from_atlas, shipped
-from dlbricks_core.predict.atlas import LayerTable
-from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.from_contribution import processor_of
-from dlbricks_core.predict.warm import Warmth, are_warm, cold_twins
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 

@@ -18,17 +18,17 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+from dlbricks_prediction.from_atlas import expectation
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.sampling import centred
+from dlbricks_prediction.transfer import transferred
 from dlbricks_serving.advice.choice import coupled, first_shares
 from dlbricks_serving.advice.search import OF_BACKEND
 from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import sparse
 
 from dlbricks_core.figures.figure import RESAMPLES, interval
-from dlbricks_core.predict.from_atlas import expectation
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.sampling import centred
-from dlbricks_core.predict.transfer import transferred
 
 PER_HOUR = {
     "c4.xlarge": 0.199, "c4.2xlarge": 0.398, "c5.large": 0.085, "c5.xlarge": 0.17,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from dlbricks_prediction.atlas import Contribution, Provenance, counts_matrix
+from dlbricks_prediction.features import LANES, NAMES, Features
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.facts.system import Cache
-from dlbricks_core.predict.atlas import Contribution, Provenance, counts_matrix
-from dlbricks_core.predict.features import LANES, NAMES, Features
 
 _KB, _MB = 2**10, 2**20
 

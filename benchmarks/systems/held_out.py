@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.from_atlas import expectation
+from dlbricks_prediction.kernel import Kernel, kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.robust import doubt
+from dlbricks_prediction.transfer import contrasts, difference, transferred, unlikeness
 from dlbricks_survey.probes import OVERHEAD_S, choose_probes
 from ec2 import SYSTEMS, Ec2, setup_of
 from scipy import optimize, sparse
-
-from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import expectation
-from dlbricks_core.predict.kernel import Kernel, kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.robust import doubt
-from dlbricks_core.predict.transfer import contrasts, difference, transferred, unlikeness
 
 PROBES = (0, 10, 30)
 RUNS = 8

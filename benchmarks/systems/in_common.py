@@ -15,10 +15,9 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-
-from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.layer_posterior import shares_of
+from dlbricks_prediction.atlas import Contribution
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.layer_posterior import shares_of
 
 FEWEST_LAYERS = 20
 MOST_ASKED = 8

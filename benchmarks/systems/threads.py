@@ -14,15 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from dlbricks_prediction.atlas import Contribution
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.from_contribution import with_pulls
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior, shares_of
+from dlbricks_prediction.robust import doubt
 from dlbricks_survey.probes import choose_probes
 from scipy import sparse
-
-from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.from_contribution import with_pulls
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
-from dlbricks_core.predict.robust import doubt
 
 PROBES = (0, 5, 10, 30)
 CANDIDATES = 200

@@ -53,13 +53,15 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "explain": ("accuracy", "pages"),
     "fleet": ("records", "suite"),
     "graph": ("pages",),
-    "machine": ("records",),
-    "private": ("suite",),
+    "machine": ("prediction", "records"),
+    "pages": ("prediction",),
+    "private": ("prediction", "suite"),
+    "quantities": ("prediction",),
     "records": ("accuracy",),
-    "serving": ("pages", "sizes"),
+    "serving": ("pages", "prediction", "sizes"),
     "study": ("accuracy", "pages"),
     "suite": ("records",),
-    "survey": ("accuracy", "machine"),
+    "survey": ("accuracy", "machine", "prediction"),
 }
 
 

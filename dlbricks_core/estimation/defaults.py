@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-PREDICTOR = "atlas"
-"""Default predictor of latencies."""
-
 REGRESSION = "regression"
 """Predictor of quantities other than latency."""
 

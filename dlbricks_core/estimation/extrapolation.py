@@ -17,11 +17,6 @@ from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
 from dlbricks_core.operators.domains import as_run_by, operator_domains
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.baseline import Processor, is_unclear
-from dlbricks_core.predict.from_contribution import processor_of
-from dlbricks_core.predict.kinds import class_of, group_of, kinds_of, sort_of
-from dlbricks_core.predict.nearness import distance
 from dlbricks_core.wording import listed
 
 _TIMES = 2.0
@@ -50,88 +45,15 @@ _NAMED = 3
 """Maximum number of bricks that a note names; bricks that widen the interval most come first."""
 
 
-def far_systems(request: Request, atlas: Sequence[Contribution]) -> Iterator[Note]:
-    """Notes on the basis of predictions: too many threads, or no measurement with this setup here.
+def too_many_threads(request: Request) -> Iterator[Note]:
+    """A note on more threads than the system has CPUs.
 
     Args:
         request: How and where the bricks run.
-        atlas: Measurements with this backend on all systems.
     """
-    name, threads = request.setup.backend, request.setup.threads
-    if 0 < request.target.logical_cpus < threads:
-        cpus = request.target.logical_cpus
+    threads, cpus = request.setup.threads, request.target.logical_cpus
+    if 0 < cpus < threads:
         yield warning("threads-beyond-cpus", threads=threads, cpus=cpus)
-    if not atlas:
-        yield note("backend-not-measured", backend=name)
-        return
-
-    def far(each: Contribution) -> tuple[float, float]:
-        octaves = abs(math.log2(each.setup.threads / threads))
-        return distance(each.system, request.target), octaves
-
-    nearest = min(atlas, key=far)
-    if any(far(nearest)):
-        yield note(
-            "measured-elsewhere",
-            backend=name,
-            here=not request.elsewhere,
-            threads=threads,
-            cpu=nearest.system.cpu,
-            cpu_threads=nearest.setup.threads,
-        )
-
-
-def far_types(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note]:
-    """A note on each short element type of bricks for which layers were not measured.
-
-    Args:
-        result: The bricks, some of them predicted.
-        atlas: Measurements with this backend on all systems.
-    """
-    predicted = [each.brick.model for each in result.bricks if isinstance(each.latency, Predicted)]
-    asked = {group_of(kind) for model in predicted for kind in kinds_of(model)}
-    request = result.request
-    processor = Processor.of(request.target, request.setup.threads)
-    known = {
-        (name, dtype)
-        for each in atlas
-        for name, dtype in set(map(group_of, each.kinds))
-        if processor_of(each).handling(dtype) == processor.handling(dtype)
-    }
-    new = [(name, dtype) for name, dtype in sorted(asked - known) if dtype]
-    for dtype in sorted({dtype for _, dtype in new}):
-        layers = [name for name, other in new if other == dtype]
-        backend = request.setup.backend
-        yield note("type-not-measured", backend=backend, dtype=dtype, layers=layers)
-
-
-def far_operators(result: RunResult, atlas: Sequence[Contribution]) -> Iterator[Note]:
-    """A note on operators of bricks unlike all measured operators.
-
-    An operator whose time does not follow from sizes is like operators of its own sort only.
-
-    Args:
-        result: The bricks, some of them predicted.
-        atlas: Measurements with this backend on all systems.
-    """
-    sorts = {sort_of(kind) for each in atlas for kind in each.kinds}
-    known = {*sorts, *map(class_of, sorts)}
-    domains = result.request.backend.traits.domains
-    predicted = [
-        as_run_by(domains, each.brick.model)
-        for each in result.bricks
-        if isinstance(each.latency, Predicted)
-    ]
-    unlike = {
-        layer.op
-        for model in predicted
-        for layer, kind in zip(model.layers, kinds_of(model), strict=True)
-        if (sort_of(kind) if is_unclear(kind) else class_of(kind)) not in known
-    }
-    if known and unlike:
-        yield note(
-            "operators-not-measured", backend=result.request.setup.backend, operators=sorted(unlike)
-        )
 
 
 def foreign_operators(result: RunResult) -> Iterator[Note]:

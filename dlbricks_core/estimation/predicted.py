@@ -10,21 +10,14 @@ from dlbricks_core.bricks.signature import native_to
 from dlbricks_core.compose.options import LEARNED_COMPOSER
 from dlbricks_core.estimation.adaptive.drift import drift, drifting
 from dlbricks_core.estimation.assemble import assemble
-from dlbricks_core.estimation.conditioned import ConditionedPredictor
-from dlbricks_core.estimation.extrapolation import (
-    far_bricks,
-    far_operators,
-    far_systems,
-    far_types,
-    foreign_operators,
-)
+from dlbricks_core.estimation.conditioned import ConditionedPredictor, training_data
+from dlbricks_core.estimation.extrapolation import far_bricks, foreign_operators, too_many_threads
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import Measured
-from dlbricks_core.figures.predicted import Placed
+from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.measure.request import Request
 from dlbricks_core.operators.domains import operator_domains
-from dlbricks_core.predict.training_data import training_data
 from dlbricks_core.store import ResultStore
 
 
@@ -71,9 +64,10 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
             return assemble(request, result.cutting, ledger, predictor=predictor)
         return replace(result, predictor=predictor)
     asked = {s: bricks[s] for s in (*known, *wanted)}
-    atlas = training_data(store, request.setup.backend)
+    atlas = training_data(predictor, store, request.setup.backend)
     quiet = {s: figure for s, figure in known.items() if figure.teaches}
-    found = ConditionedPredictor(predictor, request, atlas, known).figures(asked, quiet)
+    conditioned = ConditionedPredictor(predictor, request, atlas, known)
+    found = conditioned.figures(asked, quiet)
     new = {s: found[s] for s in wanted if s in found}
     if learned:
         placed = {s: Placed(quiet[s], found[s]) for s in quiet if s in found}
@@ -84,9 +78,8 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
     predicted = assemble(request, cutting, ledger, predictor=predictor)
     doubts = (
         (
-            *far_systems(request, atlas),
-            *far_types(predicted, atlas),
-            *far_operators(predicted, atlas),
+            *too_many_threads(request),
+            *conditioned.doubts(_predicted_bricks(predicted)),
             *foreign_operators(predicted),
             *far_bricks(predicted),
         )
@@ -99,6 +92,12 @@ def with_predictions(result: RunResult, predictor: str, store: ResultStore) -> R
         known=len(quiet), disturbed=len(known) - len(quiet),
     )  # fmt: skip
     return predicted.noting(*doubts, *([silent] if number else ()))
+
+
+def _predicted_bricks(result: RunResult) -> dict[str, Brick]:
+    """Bricks with a predicted figure, by signature."""
+    predicted = (each for each in result.bricks if isinstance(each.latency, Predicted))
+    return {each.brick.signature: each.brick for each in predicted}
 
 
 def _wholes(result: RunResult, predicted: Collection[str]) -> dict[str, Placed]:

@@ -16,7 +16,7 @@ from dlbricks_core.estimation.adaptive.model_figures import ModelFigures
 from dlbricks_core.estimation.adaptive.model_loop import ModelLoop
 from dlbricks_core.estimation.adaptive.wholes import WholeRuns
 from dlbricks_core.estimation.assemble import assemble, joined
-from dlbricks_core.estimation.defaults import FINEST, PREDICTOR, USUAL
+from dlbricks_core.estimation.defaults import FINEST, USUAL
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.precision import BUDGET_S
@@ -26,6 +26,8 @@ from dlbricks_core.measure.cutting import Cutting, cut_models, run_targets
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
+from dlbricks_core.predict.defaults import PREDICTOR
+from dlbricks_core.predict.installed import is_installed
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS
@@ -75,7 +77,8 @@ def run(
         begin, models, end_to_end = monotonic(), [models[i] for i in rest], False
     precision = request.precision if cut_options.composer == LEARNED_COMPOSER else None
     # As precise as that is only a sum over all bricks of what the backend makes of the models.
-    fine = precision is not None and precision <= FINEST
+    # Nor does anything but a predictor tell of the bricks that are not timed.
+    fine = precision is not None and (precision <= FINEST or not is_installed())
     if fine:
         cut_options = CutOptions.chosen(None, None, DEFAULT_COMPOSER)
     cutting = cut_models(models, cut_options, request, observer, store)

@@ -17,7 +17,7 @@ from dlbricks_core.compose.options import (
 )
 from dlbricks_core.errors import DLBricksError, UnknownPluginError
 from dlbricks_core.estimation.assemble import assemble, joined
-from dlbricks_core.estimation.defaults import PREDICTOR, REGRESSION
+from dlbricks_core.estimation.defaults import REGRESSION
 from dlbricks_core.estimation.predicted import with_predictions
 from dlbricks_core.estimation.results import QuantityPredictor, RunResult
 from dlbricks_core.facts import Measurement, Note, Question
@@ -30,6 +30,7 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import kept_rewrites
 from dlbricks_core.measure.schedule import shortfalls
 from dlbricks_core.plugins import find, names, use
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, clone_install
@@ -329,11 +330,11 @@ def _quantity_predictor(request: Request) -> QuantityPredictor:
     """
     kind = "quantity predictor"
     if REGRESSION not in names(kind):
+        install = clone_install("plugins/prediction", "plugins/quantities")
         raise UnknownPluginError(
             f"predictions of {request.quantity.name} come with dlbricks-quantities, which is not "
             "installed",
-            hint=f"{clone_install('plugins/quantities')}. Or choose {argument('predictor')} "
-            f"{NO_PREDICTOR}.",
+            hint=f"{install}. Or choose {argument('predictor')} {NO_PREDICTOR}.",
         )
     plugin = find(kind, REGRESSION, QuantityPredictor)
     predictor: QuantityPredictor = use(plugin, plugin.loaded)

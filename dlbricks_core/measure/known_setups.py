@@ -13,7 +13,7 @@ from dlbricks_core.backends import Backend, BackendOption, BackendSettings, CpuT
 from dlbricks_core.errors import PluginError
 from dlbricks_core.facts import Setup
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict import shipped
+from dlbricks_core.predict import usual_predictor
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import clone_install
 
@@ -28,7 +28,7 @@ def known_setups(store: ResultStore, backend: str) -> list[KnownSetup]:
         store: Store of the measurements.
         backend: Name of the backend.
     """
-    atlas = [(each.setup, each.system.fingerprint) for each in shipped(backend)]
+    atlas = [(each.setup, each.system.fingerprint) for each in usual_predictor().shipped(backend)]
     return [*store.setups(backend), *atlas]
 
 

@@ -11,6 +11,7 @@ from itertools import chain
 from operator import or_
 
 from dlbricks_core.bricks import Brick
+from dlbricks_core.bricks.families import groups_of
 from dlbricks_core.facts import Note, Question
 from dlbricks_core.facts import Session as SessionRecord
 from dlbricks_core.facts.note import note
@@ -41,7 +42,7 @@ from dlbricks_core.measure.schedule import (
 )
 from dlbricks_core.measure.session import JobSession, TimingJob, TimingSession
 from dlbricks_core.measure.worker import BackendWorker
-from dlbricks_core.predict.training_data import groups_of, remember
+from dlbricks_core.predict import usual_predictor
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
@@ -308,7 +309,7 @@ def _remember(share: BackendTargets, targets: Collection[Target], store: ResultS
         if target.group:
             groups.setdefault(target.brick.signature, set()).add(target.group)
     bricks = {t.brick.signature: t.brick for t in targets if t.kind != "native"}
-    remember(store, bricks, groups)
+    usual_predictor().remember(store, bricks, groups)
     if share.cutting:
         keep_names({cut.whole.signature: cut.model.name for cut in share.cutting.brickset.models})
 

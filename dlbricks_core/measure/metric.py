@@ -275,7 +275,7 @@ def find_metric(name: str) -> Metric:
         if name in DISTRIBUTED:
             raise UnknownPluginError(
                 f"the quantity {name} comes with dlbricks-quantities, which is not installed",
-                hint=clone_install("plugins/quantities"),
+                hint=clone_install("plugins/prediction", "plugins/quantities"),
             ) from error
         hint = f"{LATENCY.name} needs no metric. {error.hint}"
         raise UnknownPluginError(f"unknown quantity {name!r}", hint=hint) from error

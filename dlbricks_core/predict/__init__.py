@@ -1,6 +1,13 @@
-"""Predictors: figures of bricks that were not timed."""
+"""Predictors: figures of bricks that were not timed. A distribution brings each."""
 
-from dlbricks_core.predict.atlas import Contribution, Provenance, shipped
-from dlbricks_core.predict.base import Predictor
+from typing import TYPE_CHECKING
 
-__all__ = ["Contribution", "Predictor", "Provenance", "shipped"]
+from dlbricks_core.lazy import lazy
+
+if TYPE_CHECKING:
+    from dlbricks_core.predict.base import MeasuredNetworks, Predictor
+    from dlbricks_core.predict.installed import find_predictor, usual_predictor
+
+__all__ = ["MeasuredNetworks", "Predictor", "find_predictor", "usual_predictor"]
+
+lazy(__name__)

@@ -99,8 +99,6 @@ _BUDGET = "the budget of {budget_s:g} s ended first"
 _DECIMAL = 10  #: Least factor without a decimal.
 _DRIFT = "drift of the machine is part of the normalized latency"
 
-_TYPES = {"codes": "quantized numbers"}  #: Words for types that are not element types.
-
 
 def _unlike(
     bricks: Sequence[str],
@@ -279,33 +277,19 @@ WORDS: dict[str, Callable[..., str]] = {
         f"the store has bricks of the composer {held}, not of {lacking}"
     ),
     # Predictions, and reasons to doubt them.
-    "backend-not-measured": lambda backend: (
-        f"nothing was measured with {backend}: predictions rest on facts of the processor alone"
-    ),
     "threads-beyond-cpus": lambda threads, cpus: (
         f"{count(threads, 'thread')} on {count(cpus, 'CPU')}: predictions are as if "
         f"there were {cpus}, and threads that wait for one another take longer"
-    ),
-    "measured-elsewhere": lambda backend, here, threads, cpu, cpu_threads: (
-        f"{backend} was not measured on {'this' if here else 'that'} system with "
-        f"{count(threads, 'thread')}: predictions rest on {cpu or 'another processor'} with "
-        f"{count(cpu_threads, 'thread')}"
-        + (f"; 'machine calibrate' with {argument('rates')} narrows them in seconds" * here)
-    ),
-    "type-not-measured": lambda backend, dtype, layers: (
-        f"nothing was measured in {_TYPES.get(dtype, dtype)} with {backend} on a "
-        f"processor like this ({listed(layers, NAMED)}): the speed relative to float32 is "
-        "unknown, and the interval is wider for it"
-    ),
-    "operators-not-measured": lambda backend, operators: (
-        f"no layer that is computed like {', '.join(operators)} was measured with {backend}: "
-        "latencies of these layers are estimated from their sizes alone"
     ),
     "operators-may-be-unsupported": lambda backend, operators: (
         f"{backend} may not support {listed(operators, NAMED)}, which ONNX does not define: "
         "a measurement shows it"
     ),
     "bricks-unlike-measured": _unlike,
+    "predictor-not-installed": lambda distribution: (
+        f"bricks that did not run have no figure: predictions come with {distribution}, which is "
+        "not installed"
+    ),
     "predictor-silent": lambda predictor, bricks, of_bricks, known=0, disturbed=0: (
         f"the predictor {predictor!r} gives no figure for {bricks} of the {of_bricks} bricks that "
         "were not measured"

@@ -43,7 +43,7 @@ def check_pages() -> None:
     if ESTIMATE not in names("page"):
         raise UnknownPluginError(
             "HTML pages come with dlbricks-pages, which is not installed",
-            hint=clone_install("plugins/pages"),
+            hint=clone_install("plugins/prediction", "plugins/pages"),
         )
 
 

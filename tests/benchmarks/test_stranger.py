@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from dlbricks_core.estimation.rates import rated
-from dlbricks_core.predict import shipped
+from dlbricks_prediction import shipped
+from dlbricks_prediction.rates import rated
 
 ROOT = Path(__file__).parents[2]
 

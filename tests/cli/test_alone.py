@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from dlbricks_prediction import Contribution, Provenance
+from dlbricks_prediction.atlas import LayerTable, counts_matrix
+from dlbricks_prediction.features import Features, joined
 from dlbricks_survey.packing import write
 
 from dlbricks_core.bricks import BrickSet
@@ -15,16 +18,13 @@ from dlbricks_core.facts import LATENCY, Observation, Question, Setup, Subject
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.importers.models import ModelLoader
 from dlbricks_core.machine.system import current_system
-from dlbricks_core.predict import Contribution, Provenance
-from dlbricks_core.predict.atlas import LayerTable, counts_matrix
-from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.store import ResultStore
 
 pytestmark = pytest.mark.process
 
-#: The command line without plugins: none is announced, and none can be imported. It reads lines of
-#: JSON, each with a folder of contributions, a folder to run in, and command lines. A fork of its
-#: runs them, and it writes their highest status.
+#: The command line without plugins but the predictor: none is announced, and none can be imported.
+#: It reads lines of JSON, each with a folder of contributions, a folder to run in, and command
+#: lines. A fork of its runs them, and it writes their highest status.
 ALONE = """
 import json
 import os
@@ -33,7 +33,7 @@ from importlib import metadata
 from pathlib import Path
 
 import dlbricks_core.plugins.registry as registry
-import dlbricks_core.predict.atlas as atlas
+import dlbricks_prediction.atlas as atlas
 
 class Hidden:
     def find_spec(self, name, path=None, target=None):
@@ -42,11 +42,11 @@ class Hidden:
 
 sys.meta_path.insert(0, Hidden())
 every = (e for group in metadata.entry_points().groups for e in metadata.entry_points(group=group))
-own = [e for e in every if e.value.startswith("dlbricks_core.")]
+own = [e for e in every if e.value.startswith(("dlbricks_core.", "dlbricks_prediction."))]
 registry.entry_points = lambda: metadata.EntryPoints(own)
 import dlbricks_core.commands.estimate.actions
 import dlbricks_core.estimation.without_runs
-import dlbricks_core.predict.from_atlas
+import dlbricks_prediction.from_atlas
 import dlbricks_core.commands.estimate.terminal
 import dlbricks_core.store.store
 from dlbricks_core.cli import main
@@ -246,7 +246,7 @@ def test_a_page_is_refused_before_anything_is_read(estimated, tmp_path, atlas):
     assert (done.returncode, data) == (2, None)
     error, hint = done.stderr.splitlines()
     assert error == "Error: HTML pages come with dlbricks-pages, which is not installed"
-    assert "pip install -c constraints.txt -e plugins/pages" in hint
+    assert "pip install -c constraints.txt -e plugins/prediction -e plugins/pages" in hint
     assert not (tmp_path / "page.html").exists()
 
 

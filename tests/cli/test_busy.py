@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from dlbricks_prediction.training_data import contributions
 
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.statistics import slowdown
 from dlbricks_core.machine.load import LoadWatch, MachineLoad
-from dlbricks_core.predict.training_data import contributions
 from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")

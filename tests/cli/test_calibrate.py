@@ -4,10 +4,10 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from dlbricks_prediction.rates import rated
 from dlbricks_survey import calibration_command as job
 from dlbricks_survey import characterization
 
-from dlbricks_core.estimation.rates import rated
 from dlbricks_core.machine.system import current_system
 
 pytest.importorskip("onnxruntime")

@@ -12,6 +12,7 @@ from dlbricks_core.commands import command
 from dlbricks_core.errors import UnknownPluginError
 from dlbricks_core.measure.metric import DISTRIBUTED
 from dlbricks_core.plugins import names
+from dlbricks_core.predict.defaults import DISTRIBUTION, FOLDER, PREDICTOR
 
 #: The module; its package has a function of that name.
 PROGRAM = import_module("dlbricks_core.cli.main")
@@ -131,6 +132,23 @@ def test_quantities_of_dlbricks_are_in_the_distribution_that_the_core_names():
     assert entries("dlbricks.metrics") == dict.fromkeys(DISTRIBUTED, "quantities"), (
         "in measure/metric.py"
     )
+
+
+@pytest.mark.process  # its model is imported
+def test_missing_predictions_name_their_distribution(dlbricks, monkeypatch, tmp_path):
+    monkeypatch.setattr("dlbricks_core.predict.installed.names", lambda _kind: set())
+    done = dlbricks("estimate", "onnx:light_squeezenet", "--backend", "onnxruntime",
+                    "--store", tmp_path / "none.db", "-q")  # fmt: skip
+    assert done.status == 2
+    assert done.err.splitlines() == [
+        "Error: predictions come with dlbricks-prediction, which is not installed",
+        f"Hint: {install('prediction')}. Or choose --predictor none.",
+    ]
+
+
+def test_the_predictor_of_dlbricks_is_in_the_distribution_that_the_core_names():
+    assert entries("dlbricks.predictors") == {PREDICTOR: "prediction"}
+    assert (DISTRIBUTION, FOLDER) == ("dlbricks-prediction", "plugins/prediction")
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import onnx
 import pytest
+from dlbricks_prediction import shipped
 from onnx import TensorProto, helper
 
 from dlbricks_core.commands.options.given import _constant
-from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from dlbricks_prediction import Contribution
+from dlbricks_prediction.training_data import contributions
 from dlbricks_survey import surveying as module
 
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.training_data import contributions
 from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from dlbricks_contrib.definitions import unpacked
 from dlbricks_contrib.expand import expanded
+from dlbricks_prediction.features import NAMES, Features
 from dlbricks_testing.cases import build, evaluate
 from dlbricks_testing.operators import DEFINED, UNDEFINED
 from hypothesis import given
@@ -21,7 +22,6 @@ from dlbricks_core.errors import ModelError
 from dlbricks_core.ir import read_model
 from dlbricks_core.operators.domains import as_run_by
 from dlbricks_core.passes import normalize
-from dlbricks_core.predict.features import NAMES, Features
 from dlbricks_core.values import materialize
 
 ALL = {**DEFINED, **UNDEFINED}

@@ -143,7 +143,7 @@ def test_each_headline_has_a_day_and_a_command_that_is_there(program):
 
 
 def test_the_systems_are_those_of_the_reference_data(program):
-    contributions = ROOT / "dlbricks_core" / "predict" / "contributions"
+    contributions = ROOT / "plugins/prediction/src/dlbricks_prediction/contributions"
     systems = {path.name.split("-")[1] for path in contributions.glob("*.npz")}
     assert program.headlines()["new_system"].figures["systems"] == str(len(systems))
 

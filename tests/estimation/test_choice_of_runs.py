@@ -4,6 +4,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from dlbricks_prediction.atlas import SURVEYED
 
 from dlbricks_core.bricks.brickset import whole
 from dlbricks_core.compose.options import DEFAULT_COMPOSER, LEARNED_COMPOSER, CutOptions
@@ -17,8 +18,8 @@ from dlbricks_core.measure.cutting import Target, cut_models
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Rewrites
-from dlbricks_core.predict.atlas import SURVEYED
 from dlbricks_core.progress import Observer
+from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("synthetic")]
@@ -182,7 +183,7 @@ def rates(builder, monkeypatch):
         b = builder((2, size))
         brick = whole(b.model(b.add("Relu", b.input), name=f"rate{size}"))
         found[brick.signature] = Target(brick, "brick", f"{SURVEYED}rate")
-    monkeypatch.setattr("dlbricks_core.estimation.rates.rated", lambda: found)
+    monkeypatch.setattr("dlbricks_prediction.rates.rated", lambda: found)
     monkeypatch.setattr("dlbricks_core.estimation.adaptive.model_loop._WORTH_RATES_MS", 1.0)
     return found.keys()
 
@@ -225,12 +226,40 @@ def test_rates_that_were_timed_are_for_a_system_that_the_reference_data_lack(
     assert timed_rates(adapted([stack(4)])) == []
 
 
+@pytest.fixture
+def unpredicted(monkeypatch):
+    """No predictor is installed."""
+    monkeypatch.setattr("dlbricks_core.predict.installed.names", lambda _kind: set())
+
+
+def test_without_a_predictor_models_that_run_are_estimated(adapted, stack, ran, rates, unpredicted):
+    found = adapted([stack(8), stack(4)])
+    assert ran == ["stack4"]
+    assert not any(each.estimate.partial for each in found.models)
+    assert found.ledger.notes == ()
+
+
+def test_bricks_that_did_not_run_name_the_distribution_that_predicts(adapted, stack, unpredicted):
+    found = adapted([stack(4), stack(4, "other", size=3000)], budget_s=0.001)
+    assert all(each.estimate.partial for each in found.models)
+    (said,) = (text(each) for each in found.ledger.notes if each.code != "budget-ended")
+    assert said.endswith("predictions come with dlbricks-prediction, which is not installed")
+
+
 @pytest.mark.parametrize(
-    ("precision", "composer"), [(0.05, DEFAULT_COMPOSER), (0.06, LEARNED_COMPOSER)]
+    ("precision", "installed", "composer"),
+    [
+        (0.05, {"atlas"}, DEFAULT_COMPOSER),
+        (0.06, {"atlas"}, LEARNED_COMPOSER),
+        (0.06, set(), DEFAULT_COMPOSER),
+    ],
 )
-def test_models_that_run_cold_are_cut_once(stack, monkeypatch, tmp_path, precision, composer):
+def test_models_that_run_cold_are_cut_once(
+    stack, monkeypatch, tmp_path, precision, installed, composer
+):
     """The precision decides for which composer, and whether few bricks or all are timed."""
     cuts, few = [], []
+    monkeypatch.setattr("dlbricks_core.predict.installed.names", lambda _kind: installed)
 
     def noted(models, options, request, observer, store=None):
         cuts.append(options.composer)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from dlbricks_prediction.from_atlas import FromAtlas
 from dlbricks_testing import cases
 from dlbricks_testing.operators import DEFINED
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import Brick
 from dlbricks_core.estimation.conditioned import ConditionedPredictor
-from dlbricks_core.estimation.defaults import PREDICTOR
-from dlbricks_core.predict.from_atlas import FromAtlas
+from dlbricks_core.predict.defaults import PREDICTOR
 
 FUSED = "MatMulNBits"
 

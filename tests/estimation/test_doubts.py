@@ -5,15 +5,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.doubts import far_types
+from dlbricks_prediction.features import Features
 from dlbricks_testing import cases
 from dlbricks_testing.operators import DEFINED, UNDEFINED
 
 from dlbricks_core.backends import Traits
-from dlbricks_core.estimation.extrapolation import far_types, foreign_operators
+from dlbricks_core.bricks import Brick
+from dlbricks_core.estimation.extrapolation import foreign_operators
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict.features import Features
 from dlbricks_core.report import notes as words
 
 SETUP = Setup("backend", "1.0", "{}", 1, "interleaved", "0.1.0")
@@ -28,15 +30,11 @@ def model():
 
 def notes(model, system, *measured):
     """Notes on a prediction, with what was measured on some systems."""
-    brick = SimpleNamespace(
-        brick=SimpleNamespace(model=model), latency=Predicted(1.0, np.ones(RESAMPLES), 0.0)
-    )
-    result = SimpleNamespace(bricks=[brick], request=SimpleNamespace(target=system, setup=SETUP))
     atlas = [
         SimpleNamespace(system=s, setup=SETUP, features=each, kinds=frozenset(each.kinds))
         for s, each in measured
     ]
-    return list(map(words.text, far_types(result, atlas)))
+    return list(map(words.text, far_types([Brick("brick", model)], SETUP, system, atlas)))
 
 
 def test_a_type_counts_as_measured_where_it_is_handled_in_the_same_way(model):

@@ -9,12 +9,12 @@ from dlbricks_sizes import Generation, engine, read_asked
 from dlbricks_sizes.engine import with_engine
 from dlbricks_sizes.machine_speed import call_s
 
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.measure.request import Request
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.store import ResultStore
 
 pytestmark = pytest.mark.usefixtures("kept_workers")

@@ -8,6 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from dlbricks_machine.names import name_machine
+from dlbricks_prediction import Contribution, Provenance
+from dlbricks_prediction import training_data as knowledge
+from dlbricks_prediction.atlas import LayerTable, counts_matrix
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.from_atlas import FromAtlas
 
 from dlbricks_core.backends import Traits
 from dlbricks_core.bricks import BrickSet, CutModel
@@ -23,10 +28,6 @@ from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.ir import packed
 from dlbricks_core.measure import rewrites
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.predict import Contribution, Predictor, Provenance
-from dlbricks_core.predict import training_data as knowledge
-from dlbricks_core.predict.atlas import LayerTable, counts_matrix
-from dlbricks_core.predict.features import Features
 from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
 
@@ -34,7 +35,7 @@ DRAWS = np.linspace(0.9, 1.1, RESAMPLES)
 UNKNOWN = ("Tanh",)
 
 
-class Guess(Predictor):
+class Guess(FromAtlas):
     """About four milliseconds for each brick, and anything for a Tanh alone."""
 
     name = "guess"
@@ -53,7 +54,7 @@ class Guess(Predictor):
 def alone(monkeypatch):
     """One predictor, no atlas, and no worker of a backend."""
     plugin = Plugin("predictor", "guess", "tests:Guess", "tests", "1", Guess)
-    monkeypatch.setattr(oracle, "find", lambda kind, name, base: plugin)
+    monkeypatch.setattr(oracle, "find_predictor", lambda name: plugin)
     monkeypatch.setattr(knowledge, "shipped", lambda backend: ())
     monkeypatch.setattr(rewrites, "BackendWorker", None)
 
@@ -282,8 +283,7 @@ def test_what_predictions_rest_on_is_told(asked, store, models, measured, monkey
     assert "predictions rest on an AMD with 2 threads; " in note
     assert note.endswith("narrows them in seconds")
     assert notes(measured(far), measured(asked.system)) == []
-    module = import_module("dlbricks_core.commands.options.systems")
-    monkeypatch.setattr(module, "shipped", lambda: (measured(far),))
+    monkeypatch.setattr("dlbricks_prediction.from_atlas.shipped", lambda _: (measured(far),))
     assert at_system(store, far.fingerprint[:10]) == (far, store)
     with pytest.raises(DLBricksError, match="no system 'none'") as error:
         at_system(store, "none")

@@ -22,12 +22,12 @@ from dlbricks_sizes.roofline import Roofline, within
 
 from dlbricks_core.commands.options.workload import PHASES, Workload
 from dlbricks_core.errors import DLBricksError, ModelError
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import interval
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.ir import read_model
 from dlbricks_core.measure.request import Request
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -3,18 +3,18 @@
 from dataclasses import replace
 
 import pytest
+from dlbricks_prediction import shipped
+from dlbricks_prediction.rates import surveyed
+from dlbricks_prediction.training_data import contributions
 
 from dlbricks_core.commands.options.approach import Approach, Wishes
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.acquisition import Choice
-from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.estimation.run import run_bricks
 from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.cutting import cut_models
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import shipped
-from dlbricks_core.predict.training_data import contributions
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -29,7 +29,7 @@ def elsewhere(monkeypatch):
             if each.system.microarchitecture != here.microarchitecture]  # fmt: skip
     few = [each.only(range(60)) for each in away[:2]]
 
-    def knowledge(store, backend):
+    def knowledge(predictor, store, backend):
         return [*contributions(store, backend), *few]
 
     monkeypatch.setattr("dlbricks_core.measure.request.current_system", lambda: other)

@@ -2,11 +2,11 @@
 
 import pytest
 from dlbricks_machine.rates import rates_of
+from dlbricks_prediction import rates as module
+from dlbricks_prediction import shipped
+from dlbricks_prediction.rates import rated
 
-from dlbricks_core.estimation import rates as module
-from dlbricks_core.estimation.rates import rated
 from dlbricks_core.facts import Observation
-from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from dlbricks_machine.names import name_machine
+from dlbricks_prediction import shipped
 from dlbricks_records.contents import exported, merge
 from dlbricks_records.stores import records_of_files, records_of_stores, selected
 
 from dlbricks_core.commands.options.systems import find_machine, find_system
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import LATENCY, Observation, Question, Session, Setup, Subject
-from dlbricks_core.predict import shipped
 from dlbricks_core.store import ResultStore
 
 SETUP = Setup("mxnet", "1.9.1", "{}", 2, "interleaved/8", "0.1.0")

@@ -112,7 +112,11 @@ def test_on_an_unknown_system_predictions_rest_on_the_bricks_that_ran(bricks, as
 
 
 def test_on_a_known_system_bricks_that_ran_correct_predictions(bricks, asked, monkeypatch):
-    monkeypatch.setattr(unknown, "is_surveyed", lambda *place: place == ("f" * 16, "synthetic", 1))
+    here = SimpleNamespace(
+        system=SimpleNamespace(fingerprint="f" * 16), setup=SimpleNamespace(threads=1)
+    )
+    predictor = SimpleNamespace(shipped={"synthetic": [here]}.__getitem__)
+    monkeypatch.setattr(unknown, "usual_predictor", lambda: predictor)
     figures, questions = asked
     relu = split(bricks, "Relu")
     seen = {s: InPlace((4.0,), 0) for s in relu[:5]}

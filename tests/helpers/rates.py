@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from dlbricks_prediction.layer_posterior import LayerPosterior
 from scipy import sparse
 
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.predict import Predictor
-from dlbricks_core.predict.layer_posterior import LayerPosterior
 
 OPERATORS = ("Relu", "Tanh", "Abs", "Neg")
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from dlbricks_prediction.atlas import shipped
 
 from dlbricks_core.facts import System
 from dlbricks_core.machine.speed import multiplying
@@ -20,7 +21,6 @@ from dlbricks_core.machine.system import (
     parse_cpus,
     physical_cores_available,
 )
-from dlbricks_core.predict.atlas import shipped
 
 GIB = 2**30
 BOOT = "proc/sys/kernel/random/boot_id"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_prediction.features import Features
 
 from dlbricks_core.analysis import layer_flops
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec
 from dlbricks_core.operators.others import DOMAIN
-from dlbricks_core.predict.features import Features
 
 ROWS, FEATURES = 100, 8
 

@@ -9,6 +9,8 @@ import onnx.defs
 import pytest
 from dlbricks_contrib.expand import DEFINITIONS
 from dlbricks_contrib.operators import OPERATORS as CONTRIB
+from dlbricks_prediction.features import Features, flops_of
+from dlbricks_prediction.patterns import _PATTERNS
 from dlbricks_testing.cases import build
 from dlbricks_testing.operators import UNDEFINED
 
@@ -21,8 +23,6 @@ from dlbricks_core.operators.table import TABLES, added_rows
 from dlbricks_core.passes.evaluate import _FUNCTIONS
 from dlbricks_core.passes.forms.canonicalize import CANONICAL
 from dlbricks_core.passes.forms.form import UPGRADES
-from dlbricks_core.predict.features import Features, flops_of
-from dlbricks_core.predict.patterns import _PATTERNS
 from dlbricks_core.values import materialize
 
 VARIADIC = onnx.defs.OpSchema.FormalParameterOption.Variadic

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from dlbricks_pages.contents import read_atlas
 from dlbricks_pages.estimates import with_composed, with_unmeasured
+from dlbricks_prediction.training_data import described
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.cli import main
-from dlbricks_core.predict.training_data import described
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.kernel import Kernel
 from hypothesis import strategies as st
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.facts.system import Cache
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.kernel import Kernel
 
 KINDS = ("convolution:dense", "elementwise", "elementwise@convolution", "product:weights", "view")
 

@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.features import NAMES, Features
 from dlbricks_testing import cases
 from onnx.backend.test.case.node import collect_testcases
 
@@ -13,8 +15,6 @@ from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import System
 from dlbricks_core.ir import CanonicalModel, Layer, TensorSpec, read_model
 from dlbricks_core.passes import normalize
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import NAMES, Features
 
 
 def sound(model):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_prediction import baseline
+from dlbricks_prediction.baseline import TERMS, Processor, doubted, expected_ms, shares_of_terms
+from dlbricks_prediction.features import NAMES, Features
 from dlbricks_testing import cases
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +14,6 @@ from hypothesis import strategies as st
 from dlbricks_core.facts import System
 from dlbricks_core.facts.system import Cache
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict import baseline
-from dlbricks_core.predict.baseline import TERMS, Processor, doubted, expected_ms, shares_of_terms
-from dlbricks_core.predict.features import NAMES, Features
 
 KIND = st.sampled_from(("convolution:dense", "function@product", "attention", "other"))
 SIZES = ("flops", "read_bytes", "weight_bytes", "written_bytes")

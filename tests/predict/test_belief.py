@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.grouped import Grouped
+from dlbricks_prediction.layer_posterior import LayerPosterior, Sessions, misfit_of, shares_of
 from scipy import sparse
-
-from dlbricks_core.predict.grouped import Grouped
-from dlbricks_core.predict.layer_posterior import LayerPosterior, Sessions, misfit_of, shares_of
 
 PRIOR = LayerPosterior.dense(
     np.log([1.0, 2.0, 4.0]), np.array([[0.3, 0.2, 0.1], [0.2, 0.4, 0.1], [0.1, 0.1, 0.2]])

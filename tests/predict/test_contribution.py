@@ -8,27 +8,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.atlas import (
+    FOLDER,
+    Contribution,
+    LayerTable,
+    Provenance,
+    counts_matrix,
+    shipped,
+)
+from dlbricks_prediction.baseline import expected_ms
+from dlbricks_prediction.features import NAMES, Features, joined
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.from_contribution import processor_of
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import shares_of
 from dlbricks_survey.packing import extended, write
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.predict.atlas import (
-    FOLDER,
-    Contribution,
-    LayerTable,
-    Provenance,
-    counts_matrix,
-    places,
-    shipped,
-)
-from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.features import NAMES, Features, joined
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.from_contribution import processor_of
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import shares_of
 
 WHEN = Provenance("0.1.0", "2026-11-25T10:00:00+00:00", "2026-11-25T11:00:00+00:00", ("s1", "s2"),
                   "survey 0, and bricks of the collections")  # fmt: skip
@@ -310,12 +309,6 @@ def test_a_known_system_is_predicted_from_its_own_file(monkeypatch):
     opened.clear()
     believed(asked, own.setup, own.system, atlas)
     assert opened == []
-
-
-@pytest.mark.parametrize("backend", ["mxnet", "onnxruntime"])
-def test_places_are_those_of_the_contributions(backend):
-    found = [(each.system.fingerprint, each.setup.threads) for each in shipped(backend)]
-    assert sorted(places(backend)) == sorted(found)
 
 
 @pytest.mark.long

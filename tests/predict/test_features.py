@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_prediction.features import NAMES, Features, distinct
 from dlbricks_testing import cases
-
-from dlbricks_core.predict.features import NAMES, Features, distinct
 
 
 def features(text):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_prediction import fitting
+from dlbricks_prediction.fitting import ObservedNetworks, fitted_pulls
+from dlbricks_prediction.grouped import ErrorGroup, Grouped
+from dlbricks_prediction.layer_posterior import LayerPosterior, Sessions
 from scipy import sparse
-
-from dlbricks_core.predict import fitting
-from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
-from dlbricks_core.predict.grouped import ErrorGroup, Grouped
-from dlbricks_core.predict.layer_posterior import LayerPosterior, Sessions
 
 LAYERS, NETWORKS = 60, 300
 RANDOM = np.random.default_rng(3)

@@ -8,6 +8,15 @@ import numpy as np
 import pytest
 from dlbricks_pages import from_features
 from dlbricks_pages.from_features import predicted_from_features
+from dlbricks_prediction import Contribution, Provenance, from_atlas
+from dlbricks_prediction.atlas import LayerTable, counts_matrix
+from dlbricks_prediction.baseline import Processor, doubted, expected_ms
+from dlbricks_prediction.features import Features, joined
+from dlbricks_prediction.from_atlas import FromAtlas, believed
+from dlbricks_prediction.from_contribution import beliefs_from, nearest, prior_of, with_pulls
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.whole_errors import discrepancy_of
 from dlbricks_testing import cases
 
 from dlbricks_core.bricks import Brick, BrickSet, extract, signature
@@ -15,15 +24,6 @@ from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.figure import InPlace, interval, relative_half_width
 from dlbricks_core.figures.predicted import Discrepancy
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict import Contribution, Provenance, from_atlas
-from dlbricks_core.predict.atlas import LayerTable, counts_matrix
-from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
-from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.from_atlas import FromAtlas, believed
-from dlbricks_core.predict.from_contribution import beliefs_from, nearest, prior_of, with_pulls
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.whole_errors import discrepancy_of
 
 CALL_MS = 0.004
 SIZES = (8, 16, 24, 32, 48, 64, 96, 128)
@@ -317,7 +317,7 @@ def test_of_a_store_with_many_networks_those_most_alike_count(
     """Otherwise an estimate beside a large survey would take many seconds."""
     stored = contributed(system(), setup(), 2.0)
     asked = Features.of(bricks[stored.signatures[7]].model)
-    monkeypatch.setattr("dlbricks_core.predict.from_atlas.MOST_STORED", 10)
+    monkeypatch.setattr("dlbricks_prediction.from_atlas.MOST_STORED", 10)
     numbers, observed = [], LayerPosterior.observed
 
     def observing(self, counts, *given, **options):
@@ -338,7 +338,7 @@ def test_the_mean_rests_on_all_networks_if_the_contribution_has_pulls(
     contribution = with_pulls(contributed(system(), setup(), 3.0, names[1:]), kernel)
     asked = Features.of(bricks[names[0]].model)
     (every,) = beliefs_from([contribution], asked, kernel)
-    monkeypatch.setattr("dlbricks_core.predict.from_contribution.MOST_NETWORKS", 10)
+    monkeypatch.setattr("dlbricks_prediction.from_contribution.MOST_NETWORKS", 10)
     (few,) = beliefs_from([contribution], asked, kernel)
     assert few.mean == pytest.approx(every.mean, abs=1e-3)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.kinds import class_of
 from dlbricks_testing import cases
-
-from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.kinds import class_of
 
 
 def fusions(text):

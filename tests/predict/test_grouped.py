@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_prediction.grouped import ErrorGroup, Grouped, padded, weighted
 from scipy import sparse
-
-from dlbricks_core.predict.grouped import ErrorGroup, Grouped, padded, weighted
 
 RANDOM = np.random.default_rng(0)
 
@@ -35,7 +34,7 @@ def test_all_products_are_those_of_the_matrix(shared):
 
 
 def test_sums_of_many_networks_are_formed_in_blocks(monkeypatch):
-    monkeypatch.setattr("dlbricks_core.predict.grouped._BLOCK", 3)
+    monkeypatch.setattr("dlbricks_prediction.grouped._BLOCK", 3)
     found, weights = grouped(3, 4, 1), RANDOM.standard_normal((8, 8))
     exact = weights @ found.matrix @ weights.T
     assert found.between(sparse.csr_array(weights)) == pytest.approx(exact)

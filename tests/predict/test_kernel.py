@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction import kernel as module
+from dlbricks_prediction.features import NAMES, Features, joined
+from dlbricks_prediction.kernel import Kernel, kernel_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dlbricks_core import fitted
-from dlbricks_core.predict import kernel as module
-from dlbricks_core.predict.features import NAMES, Features, joined
-from dlbricks_core.predict.kernel import Kernel, kernel_of
 
 TOTAL = 0.1 + 0.05 + 0.05 + 0.1 + 0.2 + 0.1
 """Variance of one layer under the kernel of these tests: the sum of all its parts."""

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from dlbricks_prediction.baseline import Processor, doubted, expected_ms
+from dlbricks_prediction.features import Features
 from dlbricks_testing import cases
-
-from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
-from dlbricks_core.predict.features import Features
 
 
 def kinds(text):

@@ -4,8 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction import training_data as module
+from dlbricks_prediction.features import Features, joined
+from dlbricks_prediction.training_data import (
+    FEATURES,
+    contributions,
+    described,
+    features_of,
+    remember,
+    training_data,
+)
 
 from dlbricks_core.bricks import Brick, BrickSet
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.estimation.run import run
 from dlbricks_core.facts import LATENCY, Observation, Question, Subject
@@ -13,17 +24,6 @@ from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
-from dlbricks_core.predict import training_data as module
-from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.training_data import (
-    FEATURES,
-    contributions,
-    described,
-    family_of,
-    features_of,
-    remember,
-    training_data,
-)
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

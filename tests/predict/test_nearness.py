@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import permutations, product
 
 import pytest
+from dlbricks_prediction.nearness import distance, distances
 
 from dlbricks_core.facts.system import Cache
-from dlbricks_core.predict.nearness import distance, distances
 
 
 def caches(second, third):

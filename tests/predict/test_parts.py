@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy
-
-from dlbricks_core.predict import Contribution, Provenance
-from dlbricks_core.predict.baseline import Processor
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.parts import SharedLayers, parts_of
+from dlbricks_prediction import Contribution, Provenance
+from dlbricks_prediction.baseline import Processor
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.parts import SharedLayers, parts_of
 
 CONVERTS, NATIVE = ("avx2",), ("avx2", "avx512_bf16", "avx512_vnni")
 FLOATS = "convolution:dense", "elementwise:relu"

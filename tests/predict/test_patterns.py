@@ -1,10 +1,9 @@
 """Patterns of memory access, by hand."""
 
 import pytest
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.patterns import Pattern, pattern_of
 from dlbricks_testing import cases
-
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.patterns import Pattern, pattern_of
 
 
 def pattern(text):

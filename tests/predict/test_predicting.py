@@ -52,12 +52,11 @@ class Broken(Four):
 def found(monkeypatch):
     """The predictors of this module, as if a distribution announced them."""
 
-    def find(kind, name, base):
+    def find(name):
         (loaded,) = (each for each in (Four, Silent, Broken) if each.name == name)
-        assert (kind, base) == ("predictor", Predictor)
-        return Plugin(kind, name, f"tests:{name}", "tests", "1", loaded)
+        return Plugin("predictor", name, f"tests:{name}", "tests", "1", loaded)
 
-    monkeypatch.setattr(oracle, "find", find)
+    monkeypatch.setattr(oracle, "find_predictor", find)
 
 
 @pytest.fixture

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.robust import doubt
 from scipy import sparse
-
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.robust import doubt
 
 SIZE = 8
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.sampling import agreeing_draws, centred
 from scipy import sparse
 
 from dlbricks_core.figures.figure import interval, relative_half_width
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.sampling import agreeing_draws, centred
 
 PRIOR = LayerPosterior.dense(np.log([1.0, 2.0]), np.array([[0.3, 0.2], [0.2, 0.4]]))
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.atlas import Contribution, Provenance
+from dlbricks_prediction.baseline import expected_ms
+from dlbricks_prediction.from_contribution import processor_of
 from dlbricks_survey.session_effects import session_corrected
 from scipy import sparse
-
-from dlbricks_core.predict.atlas import Contribution, Provenance
-from dlbricks_core.predict.baseline import expected_ms
-from dlbricks_core.predict.from_contribution import processor_of
 
 CALL_MS = 0.01
 EACH = 60

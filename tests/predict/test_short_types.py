@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.kinds import class_of
 from dlbricks_testing import cases
 
 from dlbricks_core.facts import System
 from dlbricks_core.passes.convert import convert
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.kinds import class_of
 
 
 def features(text):

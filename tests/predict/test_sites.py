@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_prediction.grouped import ErrorGroup, Grouped
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.sites import sites_of
 from scipy import sparse
-
-from dlbricks_core.predict.grouped import ErrorGroup, Grouped
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.sites import sites_of
 
 
 def prior(layers):

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from dlbricks_core.facts import Setup, System
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.transfer import (
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.transfer import (
     believed_of_baseline,
     contrasts,
     difference,
@@ -17,6 +15,8 @@ from dlbricks_core.predict.transfer import (
     transferred,
     unlikeness,
 )
+
+from dlbricks_core.facts import Setup, System
 
 KINDS = ("convolution:dense", "convolution:dense", "elementwise", "elementwise", "pool")
 SETUP = Setup("onnxruntime", "1", "{}", 1, "", "")

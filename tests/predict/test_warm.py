@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction import shipped
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.features import NAMES, WARM, Features
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.warm import Warmth, are_warm, cold_twins, warmed, warmth_of
 
 from dlbricks_core.bricks.signature import with_weights_reread
-from dlbricks_core.predict import shipped
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import NAMES, WARM, Features
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.warm import Warmth, are_warm, cold_twins, warmed, warmth_of
 
 COLD = NAMES.index("cold_bytes")
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction import shipped
+from dlbricks_prediction.from_atlas import FromAtlas
+from dlbricks_prediction.whole_errors import discrepancy_of, spread_factor, spread_of_wholes
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.figures import RESAMPLES, Predicted
 from dlbricks_core.figures.predicted import SpreadFactor
-from dlbricks_core.predict import shipped
-from dlbricks_core.predict.from_atlas import FromAtlas
-from dlbricks_core.predict.whole_errors import discrepancy_of, spread_factor, spread_of_wholes
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from dlbricks_prediction.features import NAMES, Features
 from dlbricks_quantities.regression import FEWEST, Regression, size_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlbricks_core.figures.figure import interval
-from dlbricks_core.predict.features import NAMES, Features
 
 FAMILIES = ("ash", "birch", "cedar", "date", "elm", "fir")
 

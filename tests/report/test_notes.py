@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import dlbricks_compare.notes  # noqa: F401 - adds its sentences
+import dlbricks_prediction.notes  # noqa: F401 - adds its sentences
 import dlbricks_quantities.notes  # noqa: F401 - adds its sentences
 import dlbricks_serving.notes  # noqa: F401 - adds its sentences
 import dlbricks_sizes.notes  # noqa: F401 - adds its sentences
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dlbricks_core
-from dlbricks_core.estimation.extrapolation import far_systems
+from dlbricks_core.estimation.extrapolation import too_many_threads
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import PLUGIN, note, warning
 from dlbricks_core.report.notes import WORDS, add_words, note_data, text, texts
@@ -148,7 +149,7 @@ def test_threads_beyond_the_cpus_are_named():
         setup=SimpleNamespace(backend="onnxruntime", threads=99),
         target=SimpleNamespace(logical_cpus=2),
     )
-    first, *_ = far_systems(request, [])
+    (first,) = too_many_threads(request)
     assert text(first).startswith("99 threads on 2 CPUs: predictions are as if there were 2")
     request.setup.threads = 2
-    assert [each.code for each in far_systems(request, [])] == ["backend-not-measured"]
+    assert list(too_many_threads(request)) == []

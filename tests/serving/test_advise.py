@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dlbricks_machine.names import name_machine
-from dlbricks_serving.advice import places as rooms
+from dlbricks_prediction import Contribution, Provenance
+from dlbricks_prediction import training_data as knowledge
+from dlbricks_prediction.atlas import LayerTable, counts_matrix
 from dlbricks_serving.advice.advice import AdviceRequest
 from dlbricks_serving.advice.job import AdviseJob
 from dlbricks_serving.advice.places import Place, places
@@ -27,9 +29,7 @@ from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.plugins import Plugin
-from dlbricks_core.predict import Contribution, Predictor, Provenance
-from dlbricks_core.predict import training_data as knowledge
-from dlbricks_core.predict.atlas import LayerTable, counts_matrix
+from dlbricks_core.predict import Predictor
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.notes import text
 from dlbricks_core.store import ResultStore
@@ -50,9 +50,9 @@ class Guess(Predictor):
 @pytest.fixture(autouse=True)
 def alone(monkeypatch):
     plugin = Plugin("predictor", "guess", "tests:Guess", "tests", "1", Guess)
-    monkeypatch.setattr(oracle, "find", lambda kind, name, base: plugin)
+    monkeypatch.setattr(oracle, "find_predictor", lambda name: plugin)
     monkeypatch.setattr(knowledge, "shipped", lambda backend: ())
-    monkeypatch.setattr(rooms, "shipped", lambda: ())
+    monkeypatch.setattr("dlbricks_prediction.from_atlas.shipped", lambda _: ())
 
 
 @pytest.fixture
@@ -276,7 +276,7 @@ def test_systems_of_the_atlas_are_asked_for_by_name(
         Provenance("", "", "", (), ""), table.features, counts_matrix([], 0),
         none, none, none, (), (),
     )  # fmt: skip
-    monkeypatch.setattr(rooms, "shipped", lambda: (atlas,))
+    monkeypatch.setattr("dlbricks_prediction.from_atlas.shipped", lambda _: (atlas,))
     with pytest.raises(DLBricksError, match="holds no latencies") as error:
         places(store)
     assert systems["fast"].fingerprint[:8] in error.value.hint

@@ -20,7 +20,6 @@ from dlbricks_serving.serving.run import LoadRequest
 from dlbricks_testing import cases
 
 from dlbricks_core.bricks import CutModel
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.facts import (
     SCENARIO_LATENCY,
     SCENARIO_THROUGHPUT,
@@ -30,6 +29,7 @@ from dlbricks_core.facts import (
 )
 from dlbricks_core.facts.system import Cache
 from dlbricks_core.measure.request import Request
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

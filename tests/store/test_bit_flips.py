@@ -8,6 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+from dlbricks_prediction.features import NAMES
+from dlbricks_prediction.training_data import FEATURES, contributions
 from dlbricks_records.contents import Selection, check, exported, info, inventory, merge, records
 
 from dlbricks_core.errors import DLBricksError, StoreError
@@ -23,8 +25,6 @@ from dlbricks_core.facts import (
     Setup,
     Subject,
 )
-from dlbricks_core.predict.features import NAMES
-from dlbricks_core.predict.training_data import FEATURES, contributions
 from dlbricks_core.store import ResultStore
 
 SETUP = Setup("mxnet", "1.9.1", '{"executor":"gluon"}', 2, "interleaved:rounds=30,sweep", "0.1.0")

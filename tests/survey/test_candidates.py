@@ -4,13 +4,13 @@ from collections import Counter
 from itertools import count, islice
 
 import pytest
+from dlbricks_prediction.training_data import drawn_family
 from dlbricks_survey import candidates as module
 from dlbricks_survey.candidates import BASE, SurveyCandidates
 from dlbricks_survey.networks import draw, weights
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.measure.cutting import Target
-from dlbricks_core.predict.training_data import drawn_family
 
 #: Drawing takes seconds, once for all.
 pytestmark = pytest.mark.long

@@ -7,19 +7,19 @@ from itertools import islice
 import dlbricks_survey.characterization as module
 import numpy as np
 import pytest
+from dlbricks_prediction import Contribution, Provenance
+from dlbricks_prediction.atlas import LayerTable, counts_matrix
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.features import Features, joined
+from dlbricks_prediction.survey import draw
 from dlbricks_survey.calibration import print_probing
 from dlbricks_survey.characterization import Characterization, characterize
 
 from dlbricks_core.facts import Measurement, Observation, System
 from dlbricks_core.measure.ledger import Ledger
-from dlbricks_core.predict import Contribution, Provenance
-from dlbricks_core.predict.atlas import LayerTable, counts_matrix
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import Features, joined
 from dlbricks_core.progress import Observer
 from dlbricks_core.report.tables import Console
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import draw
 
 KNOWN = 60
 SLOWER = 2.0

@@ -6,6 +6,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from dlbricks_prediction import shipped
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.survey import is_quick
+from dlbricks_prediction.survey.families import FAMILIES, Draft
 from dlbricks_survey.candidates import BASE
 from dlbricks_survey.families.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
 from dlbricks_survey.families.further import FURTHER
@@ -22,10 +26,6 @@ from dlbricks_survey.networks import (
 )
 
 from dlbricks_core.bricks import signature
-from dlbricks_core.predict import shipped
-from dlbricks_core.predict.features import Features
-from dlbricks_core.survey import is_quick
-from dlbricks_core.survey.families import FAMILIES, Draft
 
 #: Drawing takes seconds, once for all.
 pytestmark = pytest.mark.long

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.training_data import described, features_of, remember
 from dlbricks_survey import candidates as judging
 from dlbricks_survey.candidates import Judged, Judges
 from dlbricks_survey.networks import draw
 
 from dlbricks_core.facts import Observation
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.training_data import described, features_of, remember
 from dlbricks_core.store import ResultStore
 
 COUNT = 120

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from dlbricks_prediction import Contribution
+from dlbricks_prediction.training_data import contributions, remember
 from dlbricks_survey import surveying as packing
 from dlbricks_survey.surveying import pack
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Observation
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.training_data import contributions, remember
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

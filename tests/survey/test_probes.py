@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
+from dlbricks_prediction.layer_posterior import LayerPosterior
 from dlbricks_survey.probes import OVERHEAD_S, choose_probes, gain, half_widths
 from scipy import sparse
-
-from dlbricks_core.predict.layer_posterior import LayerPosterior
 
 ONE = sparse.csr_array(np.ones((1, 4)))
 EACH = sparse.csr_array(np.eye(4))

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import chain, count
 
 import pytest
+from dlbricks_prediction.survey import Drawn
 from dlbricks_survey import surveying as package
 from dlbricks_survey.surveying import survey
 
@@ -14,7 +15,6 @@ from dlbricks_core.importers import LoadOptions
 from dlbricks_core.importers.models import ImportSettings
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import Drawn
 
 pytestmark = pytest.mark.process
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from dlbricks_prediction.from_atlas import FromAtlas
 from dlbricks_testing import (
     CollectionConformance,
     CommandConformance,
@@ -21,7 +22,6 @@ from dlbricks_core.compose.similar import Similar
 from dlbricks_core.importers import ImportOptions
 from dlbricks_core.importers.light import LightModels
 from dlbricks_core.importers.onnx import OnnxImporter
-from dlbricks_core.predict.from_atlas import FromAtlas
 
 pytestmark = pytest.mark.process
 

@@ -14,11 +14,12 @@ from dlbricks_core.commands.options import kinds
 from dlbricks_core.commands.options.kinds import FLAG, SEED, Kind
 from dlbricks_core.commands.options.workload import TASKS
 from dlbricks_core.compose.options import DEFAULT_COMPOSER
-from dlbricks_core.estimation.defaults import FINEST, GENERATE, PREDICTOR, PROMPT, REGRESSION
+from dlbricks_core.estimation.defaults import FINEST, GENERATE, PROMPT, REGRESSION
 from dlbricks_core.facts import LATENCY
 from dlbricks_core.figures.precision import BUDGET_S, FEWEST, PRECISION
 from dlbricks_core.figures.protocols import CONDITIONS, PROTOCOLS, TIMEOUT_S
 from dlbricks_core.passes.convert import CONVERSIONS
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.preferences import BUSY, NAMES, preferred, variable
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])

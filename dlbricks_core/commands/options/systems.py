@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import Machine, System
 from dlbricks_core.facts.system import HOST_MARK
-from dlbricks_core.predict import shipped
+from dlbricks_core.predict import usual_predictor
 from dlbricks_core.store import ResultStore
 
 _NAMED = 30
@@ -41,7 +41,7 @@ def find_system(store: ResultStore, text: str) -> tuple[System, Machine | None]:
     """
     machines = store.machines()
     own = _systems(store, machines)
-    elsewhere = {each.system.fingerprint: each.system for each in shipped()}
+    elsewhere = {each.system.fingerprint: each.system for each in usual_predictor().shipped()}
     others = [Machine(fingerprint, "", frozenset()) for fingerprint in elsewhere]
     if not _meant(machines, own, text):
         every = [*machines, *others]

@@ -15,7 +15,8 @@ from dlbricks_core.estimation.adaptive.drift import drift, scatter_within
 from dlbricks_core.estimation.adaptive.posterior import Posterior, State
 from dlbricks_core.estimation.adaptive.probing import Probing, probes_for
 from dlbricks_core.estimation.adaptive.timings import RUNS, Candidates, TimingWorker
-from dlbricks_core.estimation.defaults import FINEST, PREDICTOR
+from dlbricks_core.estimation.conditioned import training_data
+from dlbricks_core.estimation.defaults import FINEST
 from dlbricks_core.estimation.results import AdaptiveRun, Offer
 from dlbricks_core.facts import Note
 from dlbricks_core.facts.note import note
@@ -26,7 +27,7 @@ from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.schedule import not_within
 from dlbricks_core.measure.worker import BackendWorker
-from dlbricks_core.predict.training_data import training_data
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -66,7 +67,7 @@ def adapt(
     Raises:
         PluginError: If the predictor fails.
     """
-    atlas = training_data(store, request.setup.backend)
+    atlas = training_data(PREDICTOR, store, request.setup.backend)
     probes = probes_for(request, atlas)
     subjects = Candidates.of(cutting, end_to_end=compares, probes=probes)
     bench = TimingWorker(subjects, request, store, observer, opened)

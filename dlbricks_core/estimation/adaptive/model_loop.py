@@ -17,6 +17,7 @@ from dlbricks_core.figures.figure import in_place_errors
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.measure.costs import QUICK_START_S
 from dlbricks_core.measure.schedule import not_within
+from dlbricks_core.predict import usual_predictor
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.worker import PEAKS
@@ -139,7 +140,7 @@ class ModelLoop:
 
     def _time_rates(self) -> None:
         """Times the rates of an unknown system, on which this estimate and later ones rest."""
-        if self._figures.unknown.system_is_known:
+        if self._figures.unknown.system_is_known or not usual_predictor().rates():
             return
         # Few requests need this code, and every command waits for what it imports.
         from dlbricks_core.estimation.rates import time_rates
@@ -267,8 +268,11 @@ class ModelLoop:
             if half > self._precision and not is_precise
         ]
         is_open = self._request.precision is not None
+        first = [*not_within(self._precision, self._reason, lacking)] if is_open else []
+        if any(each.estimate.partial for each in found.models):
+            first += self._figures.unknown.notes
         return found.result(
-            first=not_within(self._precision, self._reason, lacking) if is_open else (),
+            first=first,
             predictor=self._figures.predictor,
             adaptive=replace(progress, half_widths=halves),
             peak_bytes=None if begin is None else PEAKS.since(begin),

@@ -17,7 +17,7 @@ from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Placed, Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.planner import half_widths
-from dlbricks_core.predict import Contribution
+from dlbricks_core.predict import MeasuredNetworks
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,9 @@ class Posterior:
         atlas: Further measurements on all systems.
     """
 
-    def __init__(self, predictor: str, bench: TimingWorker, atlas: Sequence[Contribution]) -> None:
+    def __init__(
+        self, predictor: str, bench: TimingWorker, atlas: Sequence[MeasuredNetworks]
+    ) -> None:
         self._bench = bench
         subjects = bench.subjects
         # Stored figures of these networks are passed separately, or must stay unknown.

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping
 from dlbricks_core.estimation.adaptive.acquisition import Choice
 from dlbricks_core.estimation.adaptive.posterior import State
 from dlbricks_core.estimation.adaptive.timings import TimingWorker
-from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.estimation.results import Characterized
 from dlbricks_core.facts.note import warning
 from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution
+from dlbricks_core.predict import MeasuredNetworks, usual_predictor
 
 BATCH = 5
 """Number of probes that are chosen at a time. Their results determine the next choice."""
@@ -33,14 +32,9 @@ two or three seconds. Later estimates on the system benefit from them, but a use
 not wait for this.
 """
 
-_DRAWN = 60
-"""Number of the survey's networks that may be probes, besides the bricks of the models. All of them
-are predicted at each turn.
-"""
 
-
-def probes_for(request: Request, atlas: Collection[Contribution]) -> Mapping[str, Target]:
-    """Networks of the survey that may characterize the system; empty for a known system.
+def probes_for(request: Request, atlas: Collection[MeasuredNetworks]) -> Mapping[str, Target]:
+    """Networks of the predictor that may characterize the system; empty for a known system.
 
     A system is known if any network was measured on it, with the backend and the same number of
     threads.
@@ -51,7 +45,10 @@ def probes_for(request: Request, atlas: Collection[Contribution]) -> Mapping[str
     """
     place = request.fingerprint, request.setup.threads
     known = any((each.system.fingerprint, each.setup.threads) == place for each in atlas)
-    return {} if known else surveyed(_DRAWN)
+    if known:
+        return {}
+    probes = usual_predictor().probes()
+    return {brick.signature: Target(brick, "brick", group) for brick, group in probes}
 
 
 class Probing:

@@ -13,13 +13,16 @@ import numpy as np
 
 from dlbricks_core import fitted
 from dlbricks_core.bricks import Brick
-from dlbricks_core.estimation.conditioned import ConditionedPredictor
+from dlbricks_core.estimation.conditioned import ConditionedPredictor, training_data
+from dlbricks_core.facts import Note
+from dlbricks_core.facts.note import note
 from dlbricks_core.figures.figure import RESAMPLES, InPlace
 from dlbricks_core.figures.predicted import Discrepancy, Predicted, SpreadFactor
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.training_data import is_surveyed, training_data
+from dlbricks_core.predict import MeasuredNetworks, usual_predictor
+from dlbricks_core.predict.defaults import DISTRIBUTION, PREDICTOR
+from dlbricks_core.predict.installed import is_installed
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 
@@ -89,12 +92,24 @@ class Unknown:
     _conditioned: dict[object, Mapping[str, Predicted]] = field(default_factory=dict)
 
     @cached_property
-    def _contributions(self) -> Sequence[Contribution]:
-        return training_data(self.store, self.request.setup.backend)
+    def _contributions(self) -> Sequence[MeasuredNetworks]:
+        return training_data(self.predictor, self.store, self.request.setup.backend)
 
     @cached_property
     def _oracle(self) -> ConditionedPredictor:
         return ConditionedPredictor(self.predictor, self.request, self._contributions, ())
+
+    @cached_property
+    def is_predicting(self) -> bool:
+        """Whether the predictor is there; without its distribution, bricks have no predictions."""
+        return self.predictor != PREDICTOR or is_installed()
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        """A note on the lack of a predictor, if it lacks."""
+        if self.is_predicting:
+            return ()
+        return [note("predictor-not-installed", distribution=DISTRIBUTION)]
 
     @property
     def system_is_known(self) -> bool:
@@ -102,14 +117,17 @@ class Unknown:
         if self._is_surveyed:
             return True
         # What predictions rest on is looked up later: rates may be timed until then.
-        place = self.request.fingerprint, self.request.setup.threads
-        every = training_data(self.store, self.request.setup.backend)
-        return any((each.system.fingerprint, each.setup.threads) == place for each in every)
+        backend = self.request.setup.backend
+        return self._are_here(usual_predictor().training_data(self.store, backend))
 
     @cached_property
     def _is_surveyed(self) -> bool:
-        setup = self.request.setup
-        return is_surveyed(self.request.fingerprint, setup.backend, setup.threads)
+        return self._are_here(usual_predictor().shipped(self.request.setup.backend))
+
+    def _are_here(self, networks: Sequence[MeasuredNetworks]) -> bool:
+        """Whether some were measured on this system, with as many threads."""
+        place = self.request.fingerprint, self.request.setup.threads
+        return any((each.system.fingerprint, each.setup.threads) == place for each in networks)
 
     def figures(
         self,
@@ -139,6 +157,8 @@ class Unknown:
         ran: Mapping[str, Ran],
         apart: float,
     ) -> Mapping[str, Predicted]:
+        if not self.is_predicting:
+            return {}
         if seen and not self._is_surveyed:
             return self._resting_on(seen, signatures)
         also = [s for s in seen if s in self.bricks]

@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from dlbricks_prediction.survey.families import Draft, convolve
 from dlbricks_private.bulk import MOST, Bulk
 from dlbricks_private.chains import all_ends
 from dlbricks_private.suites import hide
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from dlbricks_core.analysis import layer_flops
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.progress import Observer
-from dlbricks_core.survey.families import Draft, convolve
 
 
 def dense(width, growth, layers, side):

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from dlbricks_prediction.survey.families import Draft, convolve
 from dlbricks_private.cutting import Cutting
 from dlbricks_private.exposure import assessed
 from dlbricks_private.published import Published
@@ -12,7 +13,6 @@ from dlbricks_private.suites import hide
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.progress import Observer
-from dlbricks_core.survey.families import Draft, convolve
 
 STRATEGY, MOST = "short-segments", 128
 OPTIONS = CutOptions(MOST, STRATEGY, "segmented")

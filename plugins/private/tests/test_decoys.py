@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from dlbricks_prediction.survey.families import Draft, convolve
 from dlbricks_private.chains import all_ends
 from dlbricks_private.cutting import Cutting
 from dlbricks_private.decoys import boundaries, cut_at, decoy_networks, pieces
@@ -19,7 +20,6 @@ from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.passes.shapes import infer
 from dlbricks_core.progress import Observer
-from dlbricks_core.survey.families import Draft, convolve
 
 
 def network(widths, size=3, activation="Relu", name="network", side=20):

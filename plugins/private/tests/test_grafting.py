@@ -1,8 +1,7 @@
 """Sequences put together keep the names of their tensors apart, however often that is done."""
 
+from dlbricks_prediction.survey.families import Draft
 from dlbricks_private.grafting import grafted, in_a_row
-
-from dlbricks_core.survey.families import Draft
 
 
 def chain(*operators):

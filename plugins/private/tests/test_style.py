@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_prediction.survey.families import Draft, convolve
 from dlbricks_private.cutting import Cutting
 from dlbricks_private.decoys import decoy_networks, pieces
 from dlbricks_private.style import Style, join_of
@@ -14,7 +15,6 @@ from dlbricks_private.style import Style, join_of
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.ir import Layer
 from dlbricks_core.passes.shapes import infer
-from dlbricks_core.survey.families import Draft, convolve
 
 RANDOM = 0
 

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dlbricks_prediction.survey import draw
+from dlbricks_prediction.survey.families import Draft, convolve
 from dlbricks_private.transplant import transplant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlbricks_core.ir import TensorSpec
 from dlbricks_core.passes.shapes import infer
-from dlbricks_core.survey import draw
-from dlbricks_core.survey.families import Draft, convolve
 
 DRAWN = [each.brick.model for each, _ in zip(draw(3), range(60), strict=False)]
 

@@ -1,6 +1,7 @@
 """Latencies in proportion to operations and bytes."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures import RESAMPLES, Figure, Predicted
-from dlbricks_core.predict import Contribution, Predictor
+from dlbricks_core.predict import Predictor
 
 SHARE = 0.7
 """Weight of the operations in a brick's volume; the rest is the weight of the bytes."""
@@ -25,7 +26,7 @@ class Proportional(Predictor):
         setup: Setup,
         system: System,
         known: Mapping[str, Figure],
-        atlas: Sequence[Contribution] = (),
+        atlas: Sequence[Any] = (),
     ) -> Mapping[str, Predicted]:
         """Latencies in milliseconds; none if fewer than two bricks are known."""
         volumes = {s: Volume.of(brick.model).expected(SHARE) for s, brick in bricks.items()}

@@ -10,13 +10,13 @@ from dlbricks_core.commands.options.approach import check_backends
 from dlbricks_core.compose.options import LEARNED_COMPOSER, CutOptions
 from dlbricks_core.estimation.adaptive.model_figures import ModelFigures
 from dlbricks_core.estimation.assemble import assemble
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.results import RunResult
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.load import measurement_lock
 from dlbricks_core.measure.cutting import cut_models, sweeps_side_by_side
 from dlbricks_core.measure.measuring import BackendTargets, measure_side_by_side
 from dlbricks_core.measure.request import Request
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlbricks_prediction.rates import RATES, Unit, rated
+from dlbricks_prediction.training_data import quiet_values
+
 from dlbricks_core.analysis import Volume
-from dlbricks_core.estimation.rates import RATES, Unit, rated
 from dlbricks_core.facts import LATENCY, Setup
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.measure.cutting import Target
-from dlbricks_core.predict.training_data import quiet_values
 from dlbricks_core.store import ResultStore
 
 _PROTOCOL = next(iter(PROTOCOLS.values()))

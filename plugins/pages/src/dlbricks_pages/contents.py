@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Self, get_args
 
+from dlbricks_prediction.training_data import is_usable, quiet_values
+
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.facts import (
     LATENCY,
@@ -24,7 +26,6 @@ from dlbricks_core.facts import (
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
 from dlbricks_core.limits import FILES
-from dlbricks_core.predict.training_data import is_usable, quiet_values
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument

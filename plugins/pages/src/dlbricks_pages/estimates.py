@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
+from dlbricks_prediction import Contribution
+from dlbricks_prediction.training_data import features_of, training_data
 
 from dlbricks_core.bricks import BrickSet
 from dlbricks_core.compose import Composer
@@ -29,8 +31,6 @@ from dlbricks_core.figures.protocols import between_hours
 from dlbricks_core.figures.statistics import Disturbance
 from dlbricks_core.ir import CanonicalModel, unpacked
 from dlbricks_core.limits import ESTIMATES
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.training_data import features_of, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_pages.contents import (

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from dlbricks_prediction.atlas import Contribution, LayerTable, counts_matrix
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.sampling import centred
+from dlbricks_prediction.whole_errors import discrepancy_of
 
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
-from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
-from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.sampling import centred
-from dlbricks_core.predict.whole_errors import discrepancy_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 from dlbricks_suite.folder import read_suite
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.bricks.naming import brick_name
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
@@ -18,7 +19,6 @@ from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Benches
-from dlbricks_core.predict.training_data import family_of
 from dlbricks_core.progress import Observer
 from dlbricks_private.chains import alternatives, log10_candidates, log10_of_choices
 from dlbricks_private.cutting import Cutting

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from dlbricks_prediction.survey import draw
 from dlbricks_suite.folder import Cut, Suite, SuiteBrick, write_suite
 
 from dlbricks_core.bricks import Brick, BrickSet, CutModel
@@ -23,7 +24,6 @@ from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.rewrites import Benches, Rewrites, benches_or_own, rewrite_models
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import draw
 from dlbricks_private.chains import AllEnds, all_ends
 from dlbricks_private.cutting import Cutting
 from dlbricks_private.decoys import boundaries, cut_at, decoy_networks, pieces

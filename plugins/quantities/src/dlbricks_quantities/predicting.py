@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.training_data import features_of, usable_networks
 
 from dlbricks_core.estimation.assemble import NOT_MEASURED, assemble
 from dlbricks_core.estimation.defaults import REGRESSION
@@ -14,8 +16,6 @@ from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.training_data import features_of, usable_networks
 from dlbricks_core.store import ResultStore
 from dlbricks_quantities.notes import note
 from dlbricks_quantities.regression import FEWEST, FEWEST_FAMILIES, Regression, size_of

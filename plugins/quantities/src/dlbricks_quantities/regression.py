@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from dlbricks_prediction.features import NAMES, Features
 
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import NAMES, Features
 
 FEWEST = 12
 """Minimum number of networks for a regression."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
+from dlbricks_prediction.rates import rated
 
 from dlbricks_core.commands.options import given, jobs, shared
 from dlbricks_core.commands.options.actions import Concise
@@ -14,7 +15,6 @@ from dlbricks_core.commands.options.output import EXIT_PARTIAL, Output
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError
 from dlbricks_core.estimation.rates import RUNS as PROBE_RUNS
-from dlbricks_core.estimation.rates import rated
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore

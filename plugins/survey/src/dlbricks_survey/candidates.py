@@ -10,16 +10,16 @@ from itertools import islice
 from zlib import crc32
 
 import numpy as np
+from dlbricks_prediction import Contribution
+from dlbricks_prediction.atlas import SURVEYED
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.survey import Drawn
+from dlbricks_prediction.training_data import contributions, drawn_family, remember
 
 from dlbricks_core.figures.figure import RESAMPLES, interval, relative_half_width
 from dlbricks_core.measure.cutting import Target, alike_together
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.atlas import SURVEYED
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.training_data import contributions, drawn_family, remember
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import Drawn
 from dlbricks_survey.networks import weights
 
 #: Networks that are drawn regardless of prediction errors. All but the rarest families get about

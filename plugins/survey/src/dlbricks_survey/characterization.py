@@ -9,10 +9,20 @@ from types import MappingProxyType
 
 import numpy as np
 import scipy
+from dlbricks_prediction import Contribution
+from dlbricks_prediction.atlas import SURVEYED, LayerTable, counts_matrix
+from dlbricks_prediction.features import Features, joined
+from dlbricks_prediction.from_atlas import believed
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.nearness import distance
+from dlbricks_prediction.rates import surveyed
+from dlbricks_prediction.robust import doubt
+from dlbricks_prediction.training_data import training_data
 
 from dlbricks_core.bricks import Brick, BrickSet
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.estimation.adaptive.probing import BATCH, WIDENS_FROM
-from dlbricks_core.estimation.rates import surveyed
 from dlbricks_core.facts import Note
 from dlbricks_core.figures.figure import Measured
 from dlbricks_core.figures.statistics import WIDENS, FloatArray
@@ -21,15 +31,6 @@ from dlbricks_core.measure.cutting import Target, alike_together
 from dlbricks_core.measure.ledger import Ledger
 from dlbricks_core.measure.measuring import look_up, measure, open_worker
 from dlbricks_core.measure.request import Request
-from dlbricks_core.predict import Contribution
-from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix
-from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.from_atlas import believed
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.nearness import distance
-from dlbricks_core.predict.robust import doubt
-from dlbricks_core.predict.training_data import family_of, training_data
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_survey.notes import note, warning

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from dlbricks_core import survey
-from dlbricks_core.survey import Drawn
-from dlbricks_core.survey.families import FAMILIES, Family
+from dlbricks_prediction import survey
+from dlbricks_prediction.survey import Drawn
+from dlbricks_prediction.survey.families import FAMILIES, Family
+
 from dlbricks_survey.families.domains import ACTIVATED, BLOCKS, DOMAINS, ODD
 from dlbricks_survey.families.further import FURTHER
 from dlbricks_survey.families.short import SHORT

@@ -9,9 +9,8 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-
-from dlbricks_core.predict.atlas import FORMAT, Contribution, LayerTable, counts_matrix
-from dlbricks_core.predict.features import NAMES
+from dlbricks_prediction.atlas import FORMAT, Contribution, LayerTable, counts_matrix
+from dlbricks_prediction.features import NAMES
 
 
 def write(contribution: Contribution, path: Path) -> None:

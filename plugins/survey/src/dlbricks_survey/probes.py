@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy
+from dlbricks_prediction.layer_posterior import LayerPosterior, shares_of
 
 from dlbricks_core.figures.precision import NORMAL_HALF_WIDTH
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
 
 OVERHEAD_S = 2.0
 """Overhead of a probe in seconds, besides its runs: loading, and a share of starting the framework.

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+from dlbricks_prediction.atlas import SURVEYED, Contribution
+from dlbricks_prediction.fitting import ObservedNetworks, fitted_pulls
+from dlbricks_prediction.from_contribution import prior_of, processor_of
+from dlbricks_prediction.kernel import Kernel
+from dlbricks_prediction.layer_posterior import Sessions
 
 from dlbricks_core import fitted
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.atlas import SURVEYED, Contribution
-from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
-from dlbricks_core.predict.from_contribution import prior_of, processor_of
-from dlbricks_core.predict.kernel import Kernel
-from dlbricks_core.predict.layer_posterior import Sessions
 
 _MOST_DEVIATIONS = 3
 """Largest error of a session, in standard deviations. Networks that seem to share more are of a

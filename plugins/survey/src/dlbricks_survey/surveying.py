@@ -11,8 +11,14 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from dlbricks_prediction import Contribution, shipped
+from dlbricks_prediction.from_contribution import with_pulls
+from dlbricks_prediction.kernel import kernel_of
+from dlbricks_prediction.survey import Drawn, is_quick
+from dlbricks_prediction.training_data import contributions, whole_models
 
 from dlbricks_core.bricks import BrickSet
+from dlbricks_core.bricks.families import family_of
 from dlbricks_core.bricks.naming import fold
 from dlbricks_core.errors import DLBricksError, UnboundDimensionsError, or_room
 from dlbricks_core.facts import Failure, Note, Question, Setup
@@ -24,13 +30,8 @@ from dlbricks_core.measure.cutting import Target
 from dlbricks_core.measure.measuring import measure
 from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import Plugin, attempt, discover
-from dlbricks_core.predict import Contribution, shipped
-from dlbricks_core.predict.from_contribution import with_pulls
-from dlbricks_core.predict.kernel import kernel_of
-from dlbricks_core.predict.training_data import contributions, family_of, whole_models
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
-from dlbricks_core.survey import Drawn, is_quick
 from dlbricks_core.wording import argument, count
 from dlbricks_survey.candidates import BASE, Judged, Judges, SurveyCandidates, already_timed
 from dlbricks_survey.networks import draw, weights

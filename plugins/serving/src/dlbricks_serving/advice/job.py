@@ -12,11 +12,11 @@ from dlbricks_core.commands.options.jobs import form_on, opened
 from dlbricks_core.commands.options.models import Models
 from dlbricks_core.commands.options.workload import Workload
 from dlbricks_core.errors import DLBricksError
-from dlbricks_core.estimation.defaults import PREDICTOR
 from dlbricks_core.estimation.without_runs import NO_PREDICTOR
 from dlbricks_core.facts import Failure, Note
 from dlbricks_core.facts.note import note
 from dlbricks_core.importers.lookup import forms_of
+from dlbricks_core.predict.defaults import PREDICTOR
 from dlbricks_core.progress import Observer
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument

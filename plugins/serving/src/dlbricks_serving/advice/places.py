@@ -15,7 +15,7 @@ from dlbricks_core.machine.system import current_system
 from dlbricks_core.measure.metric import Metric
 from dlbricks_core.measure.request import Request
 from dlbricks_core.plugins import attempt, discover
-from dlbricks_core.predict import shipped
+from dlbricks_core.predict import usual_predictor
 from dlbricks_core.store import ResultStore
 from dlbricks_core.wording import argument, count
 
@@ -115,7 +115,7 @@ def places(
     held = {place.system.fingerprint for place in own}
     elsewhere = [
         Place(each.system, replace(each.setup, protocol=_PROTOCOL.identity))
-        for each in (() if only_loads else shipped())
+        for each in (() if only_loads else usual_predictor().shipped())
         if each.system.fingerprint not in held
     ]
     every = [*own, *elsewhere]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.features import Features
+
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import Features
 
 
 def slowdowns(

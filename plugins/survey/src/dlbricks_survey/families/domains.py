@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dlbricks_core.survey.families import (
+from dlbricks_prediction.survey.families import (
     CHANNELS,
     MAPS,
     TOKENS,

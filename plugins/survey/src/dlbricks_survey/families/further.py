@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
-from dlbricks_core.survey.families import (
+from dlbricks_prediction.survey.families import (
     CHANNELS,
     MAPS,
     TOKENS,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlbricks_core.survey.families import (
+from dlbricks_prediction.survey.families import (
     CHANNELS,
     MAPS,
     TOKENS,

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
+from dlbricks_prediction.layer_posterior import LayerPosterior, shares_of
 
 _ROUNDS = 4
 """Number of corrections of each draw. The first is exact for single layers."""

@@ -15,10 +15,10 @@ import numpy as np
 
 from dlbricks_core import fitted
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.baseline import Processor, expected_ms
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.grouped import Grouped
-from dlbricks_core.predict.layer_posterior import LayerPosterior
+from dlbricks_prediction.baseline import Processor, expected_ms
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.grouped import Grouped
+from dlbricks_prediction.layer_posterior import LayerPosterior
 
 _WEIGHTS, _COLD = NAMES.index("weight_bytes"), NAMES.index("cold_bytes")
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import scipy
 
 from dlbricks_core.bricks import Brick
-from dlbricks_core.facts import Setup, System
+from dlbricks_core.facts import Note, Setup, System
 from dlbricks_core.figures.figure import RESAMPLES, Figure
 from dlbricks_core.figures.predicted import Predicted, SpreadFactor
-from dlbricks_core.predict.atlas import Contribution, LayerTable, counts_matrix
-from dlbricks_core.predict.base import Predictor
-from dlbricks_core.predict.baseline import Processor, expected_ms, shares_of_terms
-from dlbricks_core.predict.features import Features, joined
-from dlbricks_core.predict.from_contribution import (
+from dlbricks_core.predict import Predictor
+from dlbricks_core.store import ResultStore
+from dlbricks_prediction import training_data
+from dlbricks_prediction.atlas import Contribution, LayerTable, counts_matrix, shipped
+from dlbricks_prediction.baseline import Processor, expected_ms, shares_of_terms
+from dlbricks_prediction.features import Features, joined
+from dlbricks_prediction.from_contribution import (
     beliefs_from,
     doubting,
     narrowed,
@@ -25,15 +27,15 @@ from dlbricks_core.predict.from_contribution import (
     prior_of,
     spread_of,
 )
-from dlbricks_core.predict.kernel import Kernel, kernel_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior, joined_beliefs
-from dlbricks_core.predict.nearness import distance
-from dlbricks_core.predict.parts import parts_of
-from dlbricks_core.predict.robust import doubt
-from dlbricks_core.predict.sampling import agreeing_draws, centred
-from dlbricks_core.predict.transfer import Expected, transferred
-from dlbricks_core.predict.warm import cold_twins, warmed, warmth_of
-from dlbricks_core.predict.whole_errors import discrepancy_of, is_stranger, spread_of_wholes
+from dlbricks_prediction.kernel import Kernel, kernel_of
+from dlbricks_prediction.layer_posterior import LayerPosterior, joined_beliefs
+from dlbricks_prediction.nearness import distance
+from dlbricks_prediction.parts import parts_of
+from dlbricks_prediction.robust import doubt
+from dlbricks_prediction.sampling import agreeing_draws, centred
+from dlbricks_prediction.transfer import Expected, transferred
+from dlbricks_prediction.warm import cold_twins, warmed, warmth_of
+from dlbricks_prediction.whole_errors import discrepancy_of, is_stranger, spread_of_wholes
 
 MOST_STORED = 250
 """Maximum number of a store's own networks behind a prediction. With 250 instead of 800, a
@@ -46,6 +48,11 @@ MOST_CONTRIBUTIONS = 6
 
 MOST_KNOWN = 2 * MOST_CONTRIBUTIONS
 """Maximum number of posteriors from contributions that are kept for the next predictions."""
+
+_PROBES = 60
+"""Number of the survey's networks that may be probes, besides the bricks of the models. All of them
+are predicted at each turn.
+"""
 
 _HERE = 0.003
 """Share of the kernel by which a system may differ from its own contribution, because machines
@@ -120,6 +127,50 @@ class FromAtlas(Predictor):
             signature: Predicted(float(value), each, discrepancy=discrepancy)
             for signature, value, each in zip(inside, likely, draws.T, strict=True)
         }
+
+    def training_data(
+        self, store: ResultStore, backend: str | None = None
+    ) -> Sequence[Contribution]:
+        """Contributions of the store, and of the package."""
+        return training_data.training_data(store, backend)
+
+    def shipped(self, backend: str | None = None) -> Sequence[Contribution]:
+        """Contributions of the package."""
+        return shipped(backend)
+
+    def remember(
+        self, store: ResultStore, bricks: Mapping[str, Brick], groups: Mapping[str, Collection[str]]
+    ) -> None:
+        """Stores features of networks."""
+        training_data.remember(store, bricks, groups)
+
+    def probes(self) -> Sequence[tuple[Brick, str]]:
+        """The first networks of the survey."""
+        from dlbricks_prediction.rates import surveyed  # few estimates are on unknown systems
+
+        return [(each.brick, each.group) for each in surveyed(_PROBES).values()]
+
+    def rates(self) -> Sequence[tuple[Brick, str]]:
+        """The networks of the survey that show one kind of work each."""
+        from dlbricks_prediction.rates import rated
+
+        return [(each.brick, each.group) for each in rated().values()]
+
+    def doubts(
+        self,
+        bricks: Sequence[Brick],
+        setup: Setup,
+        system: System,
+        atlas: Sequence[Contribution],
+        *,
+        here: bool,
+    ) -> Iterator[Note]:
+        """Notes on the system, on element types and on operators unlike all measured ones."""
+        from dlbricks_prediction.doubts import far_operators, far_systems, far_types
+
+        yield from far_systems(setup, system, atlas, here=here)
+        yield from far_types(bricks, setup, system, atlas)
+        yield from far_operators(bricks, setup.backend, atlas)
 
     def _believed(
         self, asked: Features, setup: Setup, system: System, atlas: Sequence[Contribution]

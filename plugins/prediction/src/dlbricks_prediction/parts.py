@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.baseline import Processor
-from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.kinds import group_of
+from dlbricks_prediction.atlas import Contribution
+from dlbricks_prediction.baseline import Processor
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.kinds import group_of
 
 
 @dataclass(frozen=True)

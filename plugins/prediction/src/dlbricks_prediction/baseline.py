@@ -17,8 +17,8 @@ from dlbricks_core.ir.tensors import ML_DTYPES
 from dlbricks_core.machine.speed import MULTIPLYING, UNKNOWN, generation_of, lanes, multiplying
 from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.table import OPERATORS, added_rows
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.kinds import class_of, group_of, sort_of, type_of
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.kinds import class_of, group_of, sort_of, type_of
 
 _MULTIPLY_ADDS = 4
 """Operations per element of a vector in a clock cycle: two units with one multiply-add each."""

@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray, Indices
-from dlbricks_core.predict.grouped import Grouped
-from dlbricks_core.predict.layer_posterior import LayerPosterior, Sessions, misfit_of, shares_of
+from dlbricks_prediction.grouped import Grouped
+from dlbricks_prediction.layer_posterior import LayerPosterior, Sessions, misfit_of, shares_of
 
 _STEPS = 40
 """Maximum number of Newton steps."""

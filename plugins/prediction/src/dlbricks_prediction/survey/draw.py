@@ -10,7 +10,7 @@ import numpy as np
 from dlbricks_core.analysis import Volume
 from dlbricks_core.bricks import Brick, extract, signature
 from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.survey.families import FAMILIES, Draft, Family
+from dlbricks_prediction.survey.families import FAMILIES, Draft, Family
 
 _MOST_FLOPS = 3_000_000_000
 _MOST_BYTES = 150_000_000

@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray, Indices
-from dlbricks_core.predict.grouped import Grouped, padded, weighted
+from dlbricks_prediction.grouped import Grouped, padded, weighted
 
 _STEPS = 30
 """Maximum number of Newton steps. With single layers, the first step is exact."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,17 +10,16 @@ from zlib import crc32
 
 import numpy as np
 
-from dlbricks_core.bricks import Brick, BrickSet
+from dlbricks_core.bricks import Brick
 from dlbricks_core.bricks.signature import native_to
 from dlbricks_core.facts import LATENCY, NetworkFeatures, Question, Sampled, System
 from dlbricks_core.figures.protocols import FEWEST_QUIET, PROTOCOLS
 from dlbricks_core.figures.statistics import FloatArray, faster_half
-from dlbricks_core.ir import CanonicalModel
-from dlbricks_core.predict import Contribution, Provenance, shipped
-from dlbricks_core.predict.atlas import SURVEYED, LayerTable, counts_matrix, places
-from dlbricks_core.predict.features import NAMES, Features, joined
 from dlbricks_core.store import ResultStore
 from dlbricks_core.version import __version__
+from dlbricks_prediction import Contribution, Provenance, shipped
+from dlbricks_prediction.atlas import SURVEYED, LayerTable, counts_matrix
+from dlbricks_prediction.features import NAMES, Features, joined
 
 _REVISION = 5
 """Revision of the features; it rises whenever the same names stand for other numbers, or networks
@@ -55,11 +53,6 @@ def training_data(store: ResultStore, backend: str | None = None) -> list[Contri
     elsewhere = shipped(backend)
     sessions = frozenset(session for each in elsewhere for session in each.provenance.sessions)
     return [*contributions(store, backend, sessions), *elsewhere]
-
-
-def is_surveyed(system: str, backend: str, threads: int) -> bool:
-    """Whether the reference data hold a system, with a backend and a number of threads."""
-    return (system, threads) in places(backend)
 
 
 def contributions(
@@ -162,45 +155,10 @@ def features_of(network: NetworkFeatures) -> Features:
     return Features(network.kinds, numbers.reshape(len(network.kinds), len(NAMES)))
 
 
-def groups_of(brickset: BrickSet, *, wholes: bool) -> dict[str, set[str]]:
-    """Families of the models that each brick occurs in, by signature.
-
-    Args:
-        brickset: The models.
-        wholes: Whether to include the models themselves.
-    """
-    groups: defaultdict[str, set[str]] = defaultdict(set)
-    for cut in brickset.models:
-        group = family_of(cut.model)
-        for signature in (*cut.counts, *([cut.whole.signature] if wholes else [])):
-            groups[signature].add(group)
-    return groups
-
-
-def family_of(model: CanonicalModel) -> str:
-    """Family of a model: the common part of the names of models of one architecture.
-
-    The name of a file may be a secret of its owner. Only names in collections are revealed.
-
-    Examples:
-        ``resnet`` for ``mxnet:resnet50_v1``; ``file:f4adf6df`` for ``resnet50.onnx``.
-    """
-    collection, colon, name = model.source.partition(":")
-    listed = colon and "/" not in collection
-    words = re.findall("[a-z]+", (name if listed else model.name).lower().rpartition(":")[2])
-    words = [word for word in words if word not in _PREFIXES] or [model.name]
-    family = words[0].rstrip("v") or words[0]
-    return family if listed else f"file:{crc32(family.encode()):08x}"
-
-
 def drawn_family(group: str) -> str:
     """Family that a network was drawn from; empty for one that was not drawn."""
     drawn = (name for name in group.split(",") if name.startswith(SURVEYED))
     return next(drawn, "").removeprefix(SURVEYED)
-
-
-_PREFIXES = frozenset({"bvlc", "light"})
-"""Words that precede the names of architectures."""
 
 
 def _key(question: Question) -> _Key:

@@ -6,8 +6,8 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.grouped import inverse_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
+from dlbricks_prediction.grouped import inverse_of
+from dlbricks_prediction.layer_posterior import LayerPosterior, shares_of
 
 _FREEDOM = 4.0
 """Degrees of freedom of Student's t distribution for an observation, given the others."""

@@ -18,9 +18,9 @@ from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.others import DOMAIN as CLASSICAL
 from dlbricks_core.operators.ranges.weighted import products_of
 from dlbricks_core.operators.table import plain, standing_for
-from dlbricks_core.predict.kinds import class_of, computing, kinds_of
-from dlbricks_core.predict.layers import integer, integers, product, shapes_of, weight_of
-from dlbricks_core.predict.patterns import Pattern, pattern_of
+from dlbricks_prediction.kinds import class_of, computing, kinds_of
+from dlbricks_prediction.layers import integer, integers, product, shapes_of, weight_of
+from dlbricks_prediction.patterns import Pattern, pattern_of
 
 NAMES = (
     "flops",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.survey.draw import Drawn, draw, is_quick
+    from dlbricks_prediction.survey.draw import Drawn, draw, is_quick
 
 __all__ = ["Drawn", "draw", "is_quick"]
 

@@ -12,14 +12,14 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray, Indices
-from dlbricks_core.predict.atlas import Contribution
-from dlbricks_core.predict.baseline import Processor, doubted, expected_ms
-from dlbricks_core.predict.features import Features, distinct
-from dlbricks_core.predict.fitting import ObservedNetworks, fitted_pulls
-from dlbricks_core.predict.grouped import ErrorGroup, Grouped
-from dlbricks_core.predict.kernel import Kernel
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.sites import sites_of
+from dlbricks_prediction.atlas import Contribution
+from dlbricks_prediction.baseline import Processor, doubted, expected_ms
+from dlbricks_prediction.features import Features, distinct
+from dlbricks_prediction.fitting import ObservedNetworks, fitted_pulls
+from dlbricks_prediction.grouped import ErrorGroup, Grouped
+from dlbricks_prediction.kernel import Kernel
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.sites import sites_of
 
 MOST_NETWORKS = 800
 """Maximum number of networks behind a prediction from a contribution without pulls: the networks

@@ -9,7 +9,7 @@ from functools import cache
 from dlbricks_core import fitted
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.predicted import Discrepancy, SpreadFactor
-from dlbricks_core.predict.atlas import Contribution
+from dlbricks_prediction.atlas import Contribution
 
 
 @cache

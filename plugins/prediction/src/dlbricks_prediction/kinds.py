@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from dlbricks_core.ir import CanonicalModel, Layer
 from dlbricks_core.operators.operator import Lacks
 from dlbricks_core.operators.table import plain, standing_for
-from dlbricks_core.predict.layers import codes_of, integer, shapes_of, text, weight_of
-from dlbricks_core.predict.patterns import pattern_of
+from dlbricks_prediction.layers import codes_of, integer, shapes_of, text, weight_of
+from dlbricks_prediction.patterns import pattern_of
 
 _HEADS = frozenset({"convolution", "product"})
 """Classes that other layers are fused into."""
@@ -25,7 +25,7 @@ _FOUND: WeakKeyDictionary[CanonicalModel, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def kinds_of(model: CanonicalModel) -> tuple[str, ...]:
-    """Kind of each layer of a model; see :class:`~dlbricks_core.predict.features.Features`."""
+    """Kind of each layer of a model; see :class:`~dlbricks_prediction.features.Features`."""
     if model not in _FOUND:
         _FOUND[model] = _kinds(model)
     return _FOUND[model]

@@ -15,8 +15,8 @@ import numpy as np
 import scipy
 
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.grouped import Grouped, inverse_of
-from dlbricks_core.predict.layer_posterior import LayerPosterior, shares_of
+from dlbricks_prediction.grouped import Grouped, inverse_of
+from dlbricks_prediction.layer_posterior import LayerPosterior, shares_of
 
 _DRAWS = 400
 """Number of draws behind the variance of a layer: they give it to 7%."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from dlbricks_core import fitted
 from dlbricks_core.figures.statistics import FloatArray, Indices
-from dlbricks_core.predict.features import NAMES, Features
-from dlbricks_core.predict.kinds import class_of
+from dlbricks_prediction.features import NAMES, Features
+from dlbricks_prediction.kinds import class_of
 
 _AT_ONCE = 12_000
 """Number of pairs of layers that are computed at once: matrices that stay in the caches of a core,

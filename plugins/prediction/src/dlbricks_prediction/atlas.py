@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from dlbricks_core.errors import DLBricksError, reason
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray, Indices
 from dlbricks_core.limits import CONTRIBUTION, LimitError
-from dlbricks_core.predict.features import NAMES, Features
+from dlbricks_prediction.features import NAMES, Features
 
 FOLDER = Path(__file__).parent / "contributions"
 """Folder of the contributions that ship with the package."""
@@ -136,6 +136,16 @@ class Contribution:
             signatures=tuple(self.signatures[i] for i in networks),
             groups=tuple(self.groups[i] for i in networks),
         )
+
+    def without(self, signatures: Collection[str]) -> Self | None:
+        """The contribution without some networks if it is a store's own; ``None`` if none is left.
+
+        The contributions of the package come from other sessions and stay unchanged.
+        """
+        if self.pulls.size or frozenset(signatures).isdisjoint(self.signatures):
+            return self
+        left = [i for i, s in enumerate(self.signatures) if s not in signatures]
+        return self.only(left) if left else None
 
     @classmethod
     def begun(cls, path: Path, about: Mapping[str, Any]) -> Self:
@@ -273,17 +283,6 @@ def counts_matrix(networks: Iterable[Mapping[int, int]], layers: int) -> scipy.s
         (np.array(numbers), np.array(places, dtype=np.int32), starts.astype(np.int32)),
         shape=(len(rows), layers),
     )
-
-
-@cache
-def places(backend: str) -> frozenset[tuple[str, int]]:
-    """Fingerprint and threads of each contribution of a backend that ships with the package.
-
-    Only this part of the files is read.
-    """
-    every = _shipped_facts().values()
-    own = (each for each in every if each["setup"]["backend"] == backend)
-    return frozenset((each["fingerprint"], each["setup"]["threads"]) for each in own)
 
 
 @cache

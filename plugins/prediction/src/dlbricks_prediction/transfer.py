@@ -13,11 +13,11 @@ import scipy
 from dlbricks_core import fitted
 from dlbricks_core.facts import Setup, System
 from dlbricks_core.figures.statistics import FloatArray
-from dlbricks_core.predict.features import Features
-from dlbricks_core.predict.grouped import ErrorGroup, Grouped, inverse_of, weighted
-from dlbricks_core.predict.kernel import Kernel
-from dlbricks_core.predict.layer_posterior import LayerPosterior
-from dlbricks_core.predict.nearness import distance
+from dlbricks_prediction.features import Features
+from dlbricks_prediction.grouped import ErrorGroup, Grouped, inverse_of, weighted
+from dlbricks_prediction.kernel import Kernel
+from dlbricks_prediction.layer_posterior import LayerPosterior
+from dlbricks_prediction.nearness import distance
 
 _APART = 0.25
 """Unlikeness of two places that differ in any respect."""
