@@ -42,7 +42,7 @@ IMPORTED = (
     "dlbricks_core.commands.options.shared",
     "dlbricks_core.estimation.results",
     "dlbricks_core.importers.models",
-    "dlbricks_core.report.run.terminal",
+    "dlbricks_core.commands.estimate.terminal",
     # Sorts all configurations by their numbers of parameters.
     "dlbricks_decoders.collection:_published",
     "dlbricks_explain.command",
