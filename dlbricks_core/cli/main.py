@@ -21,7 +21,6 @@ import click
 from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import CompletionItem, shell_complete
 
-from dlbricks_core.cli.title import hide_secrets
 from dlbricks_core.commands import Command
 from dlbricks_core.commands.options.actions import (
     completed_options,
@@ -442,3 +441,31 @@ _LONGEST_LINE = 2000
 def _say(text: str) -> None:
     line = shortened(shortened_words(without_secrets(text)), _LONGEST_LINE)
     sys.stderr.write(f"{sanitized(line)}\n")
+
+
+_BEGIN, _END = 45, 46
+"""Places of the command line's first byte and end in ``/proc/self/stat``, after the name."""
+
+
+def hide_secrets() -> None:
+    """Overwrites passwords of database URLs in what ``ps`` shows of this process.
+
+    Only Linux has this; elsewhere nothing changes.
+    """
+    if all(without_secrets(each) == each for each in sys.argv):
+        return
+    with suppress(OSError):
+        numbers = Path("/proc/self/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+        begin, end = int(numbers[_BEGIN]), int(numbers[_END])
+        with Path("/proc/self/mem").open("r+b", 0) as memory:
+            memory.seek(begin)
+            words = memory.read(end - begin).split(b"\0")
+            memory.seek(begin)
+            memory.write(b"\0".join(map(_hidden, words)))
+
+
+def _hidden(word: bytes) -> bytes:
+    """A word of a command line without its passwords, of the same length."""
+    text = os.fsdecode(word)
+    shown = without_secrets(text)
+    return word if shown == text else os.fsencode(shown)[: len(word)].ljust(len(word))

@@ -7,8 +7,7 @@ from dlbricks_core.lazy import lazy
 if TYPE_CHECKING:
     from dlbricks_core.compose.base import Composer, Estimate
     from dlbricks_core.compose.parallel import Parallel, dependencies
-    from dlbricks_core.compose.plan import Plan
-    from dlbricks_core.compose.recipes import FromPredictor, OwnFigure, Recipe, Scaled
+    from dlbricks_core.compose.plan import FromPredictor, OwnFigure, Plan, Recipe, Scaled
     from dlbricks_core.compose.segmented import Segmented
     from dlbricks_core.compose.sequential import Sequential
 

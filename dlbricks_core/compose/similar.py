@@ -11,8 +11,7 @@ import numpy as np
 from dlbricks_core.analysis import Volume, form
 from dlbricks_core.bricks import Brick
 from dlbricks_core.compose import fitting
-from dlbricks_core.compose.plan import Plan
-from dlbricks_core.compose.recipes import OwnFigure, Recipe, Scaled
+from dlbricks_core.compose.plan import OwnFigure, Plan, Recipe, Scaled
 from dlbricks_core.compose.segmented import Segmented
 from dlbricks_core.facts import Setup, System
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from dlbricks_core.lazy import lazy
 
 if TYPE_CHECKING:
-    from dlbricks_core.figures.cost import Cost
-    from dlbricks_core.figures.figure import RESAMPLES, Figure, Measured
+    from dlbricks_core.figures.figure import RESAMPLES, Cost, Figure, Measured
     from dlbricks_core.figures.predicted import Predicted
     from dlbricks_core.figures.protocols import PROTOCOLS
 

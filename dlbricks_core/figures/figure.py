@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Literal
@@ -441,3 +441,47 @@ def relative_half_width(ends: tuple[float, float] | None) -> float:
         return 0.0
     low, high = ends
     return (high - low) / (high + low)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A latency, or another quantity, to compare.
+
+    Costs whose samples were taken in the same rounds have replicates of the same rounds, so that
+    drift of the machine cancels in their ratio.
+
+    Attributes:
+        ms: The latency in milliseconds, or a value in the unit of another quantity.
+        replicates: Its bootstrap replicates, in the same unit.
+        disturbance: Disturbance of the samples.
+    """
+
+    ms: float
+    replicates: FloatArray
+    disturbance: Disturbance = QUIET
+
+    @classmethod
+    def whole(cls, latency: Figure) -> Cost:
+        """Cost of a whole model: its measured latency."""
+        return cls(latency.value, latency.replicates, latency.disturbance)
+
+    @classmethod
+    def total(cls, costs: Iterable[tuple[int, Cost]]) -> Cost:
+        """Sum of costs, each times a number of occurrences."""
+        ms, replicates, disturbances = 0.0, np.zeros(RESAMPLES), []
+        for number, each in costs:
+            ms += number * each.ms
+            replicates = replicates + number * each.replicates
+            disturbances.append(each.disturbance)
+        return cls(ms, replicates, Disturbance.worst(disturbances))
+
+    @property
+    def interval_ms(self) -> tuple[float, float]:
+        """90% interval of the latency, in milliseconds."""
+        return interval(self.replicates * self.disturbance.factors, self.ms)
+
+    @classmethod
+    def brick(cls, latency: Figure) -> Cost:
+        """Cost of a brick: the latency that it adds to a model, without the cost of a call."""
+        net = np.maximum(latency.replicates - latency.overhead, 0.0)
+        return cls(max(latency.value - latency.overhead, 0.0), net, latency.disturbance)

@@ -113,9 +113,9 @@ def first_look() -> bool:
 
 
 @contextmanager
-def measurement_lock(say: Say | None = None, longest_s: float = LONGEST_S) -> Iterator[None]:
+def measurement_lock(say: Say | None = None) -> Iterator[None]:
     """Holds a turn while the context lasts; see :func:`take_turn`."""
-    take_turn(say, longest_s)
+    take_turn(say)
     try:
         yield
     finally:
@@ -367,7 +367,6 @@ class LoadWatch(LoadSampler):
 def wait_for_quiet(
     watch: LoadWatch,
     say: Callable[[str], None],
-    longest_s: float = LONGEST_WAIT_S,
     nap: Callable[[float], None] = time.sleep,
 ) -> float:
     """Waits until others use little of the CPUs, but not for ever.
@@ -375,7 +374,6 @@ def wait_for_quiet(
     Args:
         watch: Watch of the load. Earlier readings count as the first look.
         say: Receives a message if there is something to wait for.
-        longest_s: Maximum seconds of the wait.
         nap: Function that does nothing for a number of seconds.
 
     Returns:
@@ -391,9 +389,9 @@ def wait_for_quiet(
         return waited_s
     say(
         f"other programs use {load.share or 0.0:.0%} of the CPUs: waiting for quiet, "
-        f"{longest_s:.0f} s at most"
+        f"{LONGEST_WAIT_S:.0f} s at most"
     )
-    while waited_s < longest_s and not _is_quiet(load):
+    while waited_s < LONGEST_WAIT_S and not _is_quiet(load):
         nap(LEAST_S)
         waited_s, load = waited_s + LEAST_S, watch.lately()
     if not _is_quiet(load):

@@ -13,7 +13,7 @@ from typing import Self
 from dlbricks_core.backends import Traits
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
-from dlbricks_core.operators.caches import caches_with_room
+from dlbricks_core.operators.table import caches_with_room
 from dlbricks_core.worker import memory_to_use
 
 _CACHE = re.compile(r"past|present")

@@ -17,10 +17,9 @@ from dlbricks_core.figures.protocols import Protocol
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.machine.cores import FAR, Cores
 from dlbricks_core.machine.load import LoadWatch
-from dlbricks_core.measure.failures import NetworkError
 from dlbricks_core.measure.ledger import Effort
 from dlbricks_core.measure.schedule import PASSES, FixedRuns, Schedule
-from dlbricks_core.measure.worker import BackendWorker
+from dlbricks_core.measure.worker import BackendWorker, NetworkError
 from dlbricks_core.store import ResultStore
 
 _CALL_RUNS = 100

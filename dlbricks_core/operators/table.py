@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 
+from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.ir.model import Layer
-from dlbricks_core.operators import arithmetic, compound, functions, movement, others, products
+from dlbricks_core.operators import arithmetic, compound, functions, movement, others
 from dlbricks_core.operators.domains import operator_domains
 from dlbricks_core.operators.operator import Lacks, Operator, kept
 
 TABLES: Sequence[Mapping[str, Operator]] = (
     arithmetic.ROWS, compound.ATTENTION_ROWS, compound.NORMALIZATION_ROWS, compound.RECURRENT_ROWS,
     functions.ELEMENT_ROWS, functions.REDUCTION_ROWS, functions.QUANTIZED_ROWS, movement.ROWS,
-    others.ROWS, others.CLASSICAL_ROWS, products.ROWS,
+    others.ROWS, others.CLASSICAL_ROWS, compound.PRODUCT_ROWS,
 )  # fmt: skip
 """Rows by family."""
 
@@ -72,3 +73,20 @@ def made_into_indices(layers: Sequence[Layer]) -> frozenset[str]:
         if not found.isdisjoint(layer.outputs):
             found.update(layer.reads)
     return frozenset(found)
+
+
+def caches_with_room(model: CanonicalModel) -> dict[str, str]:
+    """Cache before attention, by the cache after it, where both are the same memory.
+
+    A cache has room if it is as large before attention as after it. A program then hands over one
+    buffer for both, and attention writes the new tokens into it. Where the buffers differ,
+    attention copies the cache.
+    """
+    found = {}
+    for layer in model.layers:
+        for before, after in operator(layer.qualified_op).caches:
+            names = (layer.inputs[before : before + 1], layer.outputs[after : after + 1])
+            (past,), (present,) = (each or ("",) for each in names)
+            if past and present and model.tensors[past] == model.tensors[present]:
+                found[present] = past
+    return found

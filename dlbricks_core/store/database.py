@@ -54,18 +54,17 @@ class Damage:
         """
         self.lose(table, f"row {_spelled(key)} of {table}", reason)
 
-    def lose(self, table: str, rows: str, reason: str, count: int = 1) -> None:
+    def lose(self, table: str, rows: str, reason: str) -> None:
         """Notes several rows, or an unknown number of rows as one.
 
         Args:
             table: Name of their table.
             rows: The rows in words.
             reason: Reason why they cannot be read.
-            count: Number of the rows.
         """
         named = self.named.setdefault(table, {})
         if rows not in named:
-            self.counts[table] += count
+            self.counts[table] += 1
             if len(named) < _NAMED:
                 named[rows] = reason
 

@@ -18,8 +18,8 @@ from rich.console import Console
 
 from dlbricks_core.backends.host import TimerHost
 from dlbricks_core.facts import Failure
-from dlbricks_core.measure.failures import Checked
 from dlbricks_core.measure.request import Request
+from dlbricks_core.measure.worker import Checked
 from dlbricks_core.plugins import Plugin, load_object
 from dlbricks_core.worker import WorkerProcess
 

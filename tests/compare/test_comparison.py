@@ -7,8 +7,7 @@ from dlbricks_compare.ranking import Ranking, Ratio
 from dlbricks_compare.report import margin
 
 from dlbricks_core.compose import Estimate
-from dlbricks_core.figures.cost import Cost
-from dlbricks_core.figures.figure import RESAMPLES
+from dlbricks_core.figures.figure import RESAMPLES, Cost
 
 
 def cost(ms):

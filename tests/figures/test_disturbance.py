@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from dlbricks_core.estimation.adaptive.posterior import drifting
 from dlbricks_core.facts import LATENCY, Measurement, Observation, Question, Setup, Subject
-from dlbricks_core.figures.cost import Cost
-from dlbricks_core.figures.figure import Combined, Derived, InPlace, Measured, Source
+from dlbricks_core.figures.figure import Combined, Cost, Derived, InPlace, Measured, Source
 from dlbricks_core.figures.predicted import Placed
 from dlbricks_core.figures.protocols import HOT, PROTOCOLS
 from dlbricks_core.figures.statistics import (

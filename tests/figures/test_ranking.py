@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from dlbricks_compare.ranking import Ranking, Ratio
 
-from dlbricks_core.figures.cost import Cost
-from dlbricks_core.figures.figure import Measured
+from dlbricks_core.figures.figure import Cost, Measured
 from dlbricks_core.figures.protocols import PROTOCOLS
 
 PROTOCOL = PROTOCOLS["interleaved"]

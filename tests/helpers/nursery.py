@@ -49,7 +49,7 @@ IMPORTED_WITH = {
     "DLBRICKS_ONNXRUNTIME_WORKER": (
         "networkx",
         "dlbricks_core.backends.layer",
-        "dlbricks_core.operators.caches",
+        "dlbricks_core.operators.table",
         "dlbricks_contrib.operators",
         "dlbricks_contrib.rows",
         "dlbricks_core.passes.schemas",

@@ -5,7 +5,7 @@ import onnx.parser
 from dlbricks_core.backends import Traits
 from dlbricks_core.ir import read_model
 from dlbricks_core.measure.footprint import Footprint
-from dlbricks_core.operators.caches import caches_with_room
+from dlbricks_core.operators.table import caches_with_room
 from dlbricks_core.passes import normalize
 
 

@@ -26,8 +26,7 @@ from dlbricks_core.compose.options import CutOptions, find_composer
 from dlbricks_core.estimation.assemble import whole_networks
 from dlbricks_core.estimation.results import ModelResult, RunResult
 from dlbricks_core.facts import Kind, Note, Quantity
-from dlbricks_core.figures.cost import Cost
-from dlbricks_core.figures.figure import Figure, Measured, interval
+from dlbricks_core.figures.figure import Cost, Figure, Measured, interval
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_core.measure.request import Request
 from dlbricks_core.progress import Observer

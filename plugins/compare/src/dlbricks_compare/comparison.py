@@ -11,7 +11,7 @@ from dlbricks_core.bricks import Brick, CutModel
 from dlbricks_core.compose import Estimate
 from dlbricks_core.estimation.results import BrickResult, ModelResult, RunResult
 from dlbricks_core.facts import Failure, Note, Quantity
-from dlbricks_core.figures.cost import Cost
+from dlbricks_core.figures.figure import Cost
 from dlbricks_core.ir import CanonicalModel
 
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from dlbricks_compare import report
 from dlbricks_compare.comparison import Comparison, ModelComparison
 from dlbricks_core.bricks.naming import names
-from dlbricks_core.figures.cost import Cost
+from dlbricks_core.figures.figure import Cost
 from dlbricks_core.importers import LoadOptions
 from dlbricks_core.report.heading import quantity_name
 from dlbricks_core.report.remarks import alike

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dlbricks_core.figures.cost import Cost
-from dlbricks_core.figures.figure import PERCENTILES
+from dlbricks_core.figures.figure import PERCENTILES, Cost
 from dlbricks_core.figures.statistics import FloatArray
 
 

@@ -13,7 +13,7 @@ from dlbricks_compare.comparison import Comparison, ModelComparison
 from dlbricks_compare.ranking import Ranking, Ratio
 from dlbricks_core.bricks.naming import names
 from dlbricks_core.facts import Failure, Note, Quantity
-from dlbricks_core.figures.cost import Cost
+from dlbricks_core.figures.figure import Cost
 from dlbricks_core.measure.request import Request
 from dlbricks_core.report.heading import of_quantity, options, print_setting
 from dlbricks_core.report.remarks import (

@@ -16,8 +16,7 @@ from dlbricks_core.bricks.signature import live_outputs, outer_inputs
 from dlbricks_core.compose.options import CutOptions
 from dlbricks_core.errors import DLBricksError, UnsupportedError
 from dlbricks_core.estimation.results import ModelResult, RunResult
-from dlbricks_core.figures.cost import Cost
-from dlbricks_core.figures.figure import Figure
+from dlbricks_core.figures.figure import Cost, Figure
 from dlbricks_core.ir import CanonicalModel, TensorSpec
 from dlbricks_core.measure.request import Request
 from dlbricks_core.measure.worker import BackendWorker

@@ -118,7 +118,7 @@ class ShowLatenciesJob:
         from dlbricks_core.commands.options.systems import at_system
         from dlbricks_core.compose.options import CutOptions
         from dlbricks_core.estimation.without_runs import estimate
-        from dlbricks_core.figures.cost import Cost
+        from dlbricks_core.figures.figure import Cost
         from dlbricks_core.measure.known_setups import known_setups
         from dlbricks_core.measure.request import Request
 

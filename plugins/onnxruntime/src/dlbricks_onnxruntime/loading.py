@@ -11,7 +11,7 @@ import onnxruntime as ort
 
 from dlbricks_core.backends import Array, Network
 from dlbricks_core.ir import CanonicalModel, numpy_dtype
-from dlbricks_core.operators.caches import caches_with_room
+from dlbricks_core.operators.table import caches_with_room
 from dlbricks_onnxruntime.buffers import aligned
 from dlbricks_onnxruntime.sessions import value_of
 

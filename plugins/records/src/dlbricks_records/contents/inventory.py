@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Table, func, select
 
 from dlbricks_core.facts import Machine, Question, System
 from dlbricks_core.store import ResultStore
-from dlbricks_core.store.described import machines_of
 from dlbricks_core.store.opened import again_when_lost
 from dlbricks_core.store.rows import Reader
 from dlbricks_core.store.schema import HEAD, calibrations, networks, rewrites
+from dlbricks_core.store.store import machines_of
 
 
 @dataclass(frozen=True, order=True)
