@@ -142,8 +142,7 @@ def test_every_template_is_listed(listed: list[dict[str, Any]]) -> None:
     assert {
         (p["kind"], p["name"], p["distribution"], p["status"])
         for p in listed
-        if p["kind"] in kinds
-        and p["distribution"] not in ("dlbricks", "dlbricks-pages", "dlbricks-prediction")
+        if p["kind"] in kinds and p["distribution"] not in installed
     } == {
         ("column", "precision", "dlbricks-precision", "ok"),
         ("command", "widest", "dlbricks-widest", "ok"),

@@ -304,6 +304,19 @@ def _signalled(command, number, delay_ms):
     return process.returncode, said
 
 
+def test_few_modules_load_before_signals_are_handled():
+    """A signal in between prints a traceback."""
+    code = (
+        "import sys; from dlbricks_core.commands import signals;"
+        "print(*sorted(each for each in sys.modules if each.startswith('dlbricks_core')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert set(loaded.split()) == {
+        "dlbricks_core", "dlbricks_core.errors", "dlbricks_core.lazy", "dlbricks_core.version",
+        "dlbricks_core.commands", "dlbricks_core.commands.signals",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("number", "first_ms"), [(signal.SIGINT, 15), (signal.SIGTERM, 60)])
 def test_a_signal_while_modules_load_prints_one_line(number, first_ms, save, tmp_path):
     """Extension modules of numpy and scipy load at most of these times.
