@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -391,3 +392,11 @@ def test_a_metric_of_others_answers_from_measuring_to_json(
     call(environment / "dlbricks", "estimate", network, "-G", "1", *asked, **private)
     (again,) = json.loads(report.read_text())["models"]
     assert (again["estimate"], again["measured"]) == (model["estimate"], model["measured"])
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_each_template_is_tested_as_its_page_says_inside_of_a_clone(name: str) -> None:
+    """Without a root of its own, pytest would read our conftest.py, which needs more packages."""
+    told = tomllib.loads((EXAMPLES / name / "pyproject.toml").read_text())
+    assert "ini_options" in told["tool"]["pytest"]
+    assert "pip install -c ../../constraints.txt" in (EXAMPLES / name / "README.md").read_text()
