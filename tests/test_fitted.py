@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from dlbricks_pytorch.engine import transformers_python
+from dlbricks_pytorch.engine import page_faults, transformers_python
 from dlbricks_serving.serving.predicted import repeated
 from dlbricks_survey.session_effects import session_error
 
@@ -39,7 +39,7 @@ READ_BY = {
     "estimation/adaptive": {"drift": drift, "models": factors_of_models},
     "dlbricks_serving/serving": {"repeated": repeated},
     "dlbricks_survey": {"session": session_error},
-    "dlbricks_pytorch": {"transformers": transformers_python},
+    "dlbricks_pytorch": {"transformers": transformers_python, "page_faults": page_faults},
     "figures": {"hours": usual_hours, "in_place": in_place_errors},
     "measure": {"costs": usual_costs},
     "predict": {
