@@ -16,7 +16,7 @@ from dlbricks_prediction.nearness import distances
 from dlbricks_prediction.transfer import believed_of_baseline, difference, rates
 from dlbricks_prediction.warm import warmth_of
 from dlbricks_prediction.whole_errors import discrepancy_of, spread_factor
-from dlbricks_pytorch.engine import transformers_python
+from dlbricks_pytorch.engine import page_faults, transformers_python
 from dlbricks_serving.serving.predicted import repeated
 from dlbricks_survey.session_effects import session_error
 
@@ -40,7 +40,7 @@ READ_BY = {
     "estimation/adaptive": {"drift": drift, "models": factors_of_models},
     "dlbricks_serving/serving": {"repeated": repeated},
     "dlbricks_survey": {"session": session_error},
-    "dlbricks_pytorch": {"transformers": transformers_python},
+    "dlbricks_pytorch": {"transformers": transformers_python, "page_faults": page_faults},
     "figures": {"hours": usual_hours, "in_place": in_place_errors},
     "measure": {"costs": usual_costs},
     "dlbricks_prediction": {

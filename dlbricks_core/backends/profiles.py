@@ -174,7 +174,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Interpreted:
-    """Python code that a program runs for one run of a model, beside the operators.
+    """Python code, and page faults, of a program in one run of a model, beside the operators.
 
     Attributes:
         calls: Time of this Python code, as a number of calls of a Python method
@@ -183,8 +183,13 @@ class Interpreted:
         call_work: Time of such a call in nanoseconds, times the clock rate in GHz and the
             instructions per cycle relative to Skylake's. The time on another
             processor follows from it.
+        faults: Mean number of page faults: pages of memory that the program gives back and takes
+            again, one after the other.
+        faults_spread: Standard deviation of the relative error of that number.
     """
 
     calls: float
     spread: float
     call_work: float
+    faults: float = 0.0
+    faults_spread: float = 0.0

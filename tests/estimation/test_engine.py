@@ -1,14 +1,16 @@
-"""Answers hold the Python of the program whose figures they are."""
+"""Answers hold the Python and the page faults of the program whose figures they are."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from dlbricks_pytorch.backend import PytorchBackend
 from dlbricks_pytorch.engine import transformers_python
 from dlbricks_sizes import Generation, engine, read_asked
 from dlbricks_sizes.engine import with_engine
-from dlbricks_sizes.machine_speed import call_s
+from dlbricks_sizes.machine_speed import call_s, fault_s
 
+from dlbricks_core.backends import Interpreted
 from dlbricks_core.estimation.without_runs import estimate
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
@@ -107,3 +109,23 @@ def test_another_processor_takes_as_long_as_its_speed_says(predicted):
 
 def test_a_call_of_python_takes_some_tens_of_nanoseconds():
     assert 5e-9 < call_s() < 5e-6
+
+
+FAULTS = Interpreted(0.0, 0.0, 1.0, faults=2000.0, faults_spread=0.5)
+
+
+def test_page_faults_of_the_program_are_in_each_latency_with_their_error(predicted, monkeypatch):
+    monkeypatch.setattr(engine, "fault_s", lambda: 2e-6)
+    without = predicted("pytorch", 0.0)
+    monkeypatch.setattr(PytorchBackend, "interpreted", lambda *_: FAULTS)
+    found = predicted("pytorch", 0.0)
+    assert values(found) - values(without) == pytest.approx(4.0)
+    (said,) = (each for each in found.ledger.notes if each.code == "engine-faults")
+    assert said.values["ms"] == pytest.approx(4.0)
+    for before, after in zip(without.models, found.models, strict=True):
+        added = np.subtract(after.estimate.interval, before.estimate.interval)
+        assert added == pytest.approx((4.0 - 1.645 * 2.0, 4.0 + 1.645 * 2.0), rel=1e-3)
+
+
+def test_a_page_fault_takes_some_hundred_nanoseconds_or_some_microseconds():
+    assert 5e-8 < fault_s() < 5e-5

@@ -130,7 +130,9 @@ class PytorchBackend(Backend):
         """Python of transformers' modules; none where torch.compile leaves none."""
         from dlbricks_pytorch.engine import python_of
 
-        return python_of(model) if settings.options.get("compile", "off") == "off" else None
+        if settings.options.get("compile", "off") != "off":
+            return None
+        return python_of(model, settings.threads)
 
     def timer(self, settings: BackendSettings) -> PytorchTimer:
         """Imports torch, sets its threads, and returns a timer.

@@ -1,4 +1,4 @@
-"""Python of transformers' loop, which runs beside the operators of a language model."""
+"""Python and page faults of transformers' loop, beside the operators of a language model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from dlbricks_core import fitted
 from dlbricks_core.backends import Interpreted
 from dlbricks_core.ir import CanonicalModel
+from dlbricks_pytorch.trimming import retaken_pages
 
 _CACHED = re.compile(r"past_[a-z_]+\.(\d+)")
 """Names of inputs that keep what a block remembers, with the number of the block."""
@@ -41,14 +42,41 @@ class TransformersPython:
     call_work: float
 
 
+@dataclass(frozen=True)
+class PageFaults:
+    """Part of the pages that the allocator's rules let a run give back and take again.
+
+    Small objects at the end of the heap keep what lies below them, and holes of earlier runs are
+    filled first, so the part differs from process to process.
+
+    Attributes:
+        part: The part (of ``retaken_pages``), on average.
+        spread: Its standard deviation, relative to it.
+    """
+
+    part: float
+    spread: float
+
+
 @cache
 def transformers_python() -> TransformersPython:
-    """The fitted numbers."""
+    """The fitted numbers of Python."""
     return TransformersPython(**fitted.values(__file__, "transformers"))
 
 
-def python_of(model: CanonicalModel) -> Interpreted | None:
-    """Python that transformers runs for a model; ``None`` for a model without a cache."""
+@cache
+def page_faults() -> PageFaults:
+    """The fitted numbers of page faults."""
+    return PageFaults(**fitted.values(__file__, "page_faults"))
+
+
+def python_of(model: CanonicalModel, threads: int = 1) -> Interpreted | None:
+    """Python and page faults of transformers for a model; ``None`` for one without a cache.
+
+    Args:
+        model: A language model at one of its sizes.
+        threads: Threads that fill memory, and so share the page faults.
+    """
     blocks = {f"layers.{found[1]}" for name in model.inputs if (found := _CACHED.match(name))}
     if not blocks:
         return None
@@ -56,4 +84,6 @@ def python_of(model: CanonicalModel) -> Interpreted | None:
     cost = transformers_python()
     calls = cost.token_calls + cost.block_calls * len(blocks)
     calls *= cost.cold if model.weight_bytes > _KEPT_BYTES else 1.0
-    return Interpreted(calls, cost.spread, cost.call_work)
+    pages = page_faults()
+    faults = pages.part * retaken_pages(model) / threads
+    return Interpreted(calls, cost.spread, cost.call_work, faults, pages.spread)

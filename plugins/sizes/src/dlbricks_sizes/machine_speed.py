@@ -1,7 +1,8 @@
-"""Measured speed of this machine's memory and of its Python interpreter."""
+"""Measured speed of this machine's memory, of its page faults and of its Python interpreter."""
 
 from __future__ import annotations
 
+import mmap
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter, thread_time
 
@@ -35,6 +36,26 @@ def read_bandwidth(threads: int, nbytes: int = _BYTES, rounds: int = _READ_ROUND
             list(pool.map(np.max, parts))
             seconds.append(perf_counter() - begin)
     return sum(part.nbytes for part in parts) / min(seconds[1:])
+
+
+# Page faults: the time that the system takes to give a process a new page.
+
+_PAGES, _TAKEN = 1024, 5
+"""Pages of a block, and blocks: ten milliseconds in all."""
+
+
+def fault_s() -> float:
+    """Seconds of a page fault: processor time of the first write to a page; the best of several."""
+    found, own = [], mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    for _ in range(_TAKEN):
+        with mmap.mmap(-1, _PAGES * mmap.PAGESIZE, own) as block:
+            block.madvise(mmap.MADV_NOHUGEPAGE)
+            pages = np.frombuffer(block, np.uint8)[:: mmap.PAGESIZE]
+            begin = thread_time()
+            pages[:] = 1
+            found.append(thread_time() - begin)
+            del pages
+    return min(found) / _PAGES
 
 
 # Speed of the Python interpreter on this machine.

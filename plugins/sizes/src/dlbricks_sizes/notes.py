@@ -21,6 +21,11 @@ add_words(
                 else "a call's time by the processor's published speed"
             )
         ),
+        "engine-faults": lambda engine, ms: (
+            f"latencies include up to {time_text(ms)} for page faults of {engine}, whose allocator "
+            "gives memory back and takes it again: from none to twice as many in one process or "
+            "another"
+        ),
         "sizes-ran-before": lambda most_times: (
             "figures are for sizes that have run before in their session: the first run at a new "
             f"size takes up to {most_times:g} times as long, above all in small models"
