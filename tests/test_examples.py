@@ -95,7 +95,7 @@ def environment(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
     ]
     shown = ("pyproject.toml", "README.md", "LICENSE", "src")
     plugins += [copied(ROOT / "plugins" / name, folder / name, *shown)
-                for name in ("pages", "testing")]  # fmt: skip
+                for name in ("pages", "prediction", "testing")]  # fmt: skip
     # Installed from outside: the new environment needs no pip of its own, and no bytecode.
     call(sys.executable, "-m", "venv", "--without-pip", folder / "env")
     programs = folder / "env" / "bin"
@@ -138,10 +138,12 @@ def test_the_template_is_listed(listed: list[dict[str, Any]]) -> None:
 
 def test_every_template_is_listed(listed: list[dict[str, Any]]) -> None:
     kinds = ("column", "command", "composer", "metric", "predictor")
+    installed = {"dlbricks", "dlbricks-pages", "dlbricks-prediction"}
     assert {
         (p["kind"], p["name"], p["distribution"], p["status"])
         for p in listed
-        if p["kind"] in kinds and p["distribution"] not in ("dlbricks", "dlbricks-pages")
+        if p["kind"] in kinds
+        and p["distribution"] not in ("dlbricks", "dlbricks-pages", "dlbricks-prediction")
     } == {
         ("column", "precision", "dlbricks-precision", "ok"),
         ("command", "widest", "dlbricks-widest", "ok"),

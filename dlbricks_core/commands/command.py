@@ -49,7 +49,7 @@ FUNCTIONS: Mapping[str, str] = {
 
 #: Distributions of DLBricks that these depend on, all by their folders.
 NEEDED: Mapping[str, Sequence[str]] = {
-    "compare": ("contrib", "accuracy", "pages"),
+    "compare": ("accuracy", "contrib", "pages"),
     "explain": ("accuracy", "pages"),
     "fleet": ("records", "suite"),
     "graph": ("pages",),

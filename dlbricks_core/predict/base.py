@@ -33,7 +33,7 @@ class MeasuredNetworks(Protocol):
         """Cost of a call of the timer, for each network, in milliseconds."""
 
     def without(self, signatures: Collection[str]) -> Self | None:
-        """The same without some of the store's networks; ``None`` if none is left.
+        """All networks but some of the store's; ``None`` if none is left.
 
         Networks that ship with the predictor come from other sessions, and stay.
         """

@@ -13,7 +13,10 @@ from dlbricks_core.ir import CanonicalModel
 from dlbricks_prediction.survey.families import FAMILIES, Draft, Family
 
 _MOST_FLOPS = 3_000_000_000
+"""Maximum number of floating-point operations of a network of a survey."""
+
 _MOST_BYTES = 150_000_000
+"""Maximum number of bytes that a network of a survey moves."""
 
 
 @dataclass(frozen=True)
