@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -305,6 +304,8 @@ class ModelCollection(ABC):
 
     def unknown(self, name: str) -> ModelError:
         """Error for a name that is not in the collection; its hint has the nearest names."""
+        import difflib
+
         near = difflib.get_close_matches(name, self.names(), n=3, cutoff=0.5)
         known = near or list(self.names())[:3]
         hint = f"{'Did you mean' if near else 'There are for example'} {', '.join(known)}"

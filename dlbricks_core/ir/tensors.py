@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 Dim = int | str | None
@@ -60,6 +59,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "string":
         return np.dtype(object)
     if name in ML_DTYPES:
+        import ml_dtypes  # a thirtieth of a short command, which few models need
+
         return np.dtype(getattr(ml_dtypes, ML_DTYPES[name]))
     return np.dtype(name)
 

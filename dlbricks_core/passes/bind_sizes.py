@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from dlbricks_core.errors import ModelError, UnboundDimensionsError
@@ -344,6 +343,8 @@ def _held_by(dtype: np.dtype[Any]) -> str:
     """Numbers that a type of integers or of booleans holds."""
     if dtype.kind == "b":
         return "0 or 1"
+    import ml_dtypes
+
     limits = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
     return f"whole numbers from {limits.min} to {limits.max}"
 

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import (
@@ -182,6 +181,8 @@ def find(kind: str, name: str, base: type | None = None) -> Plugin:
     """
     named = discover(kind, base, name)
     if not named:
+        from difflib import get_close_matches
+
         known = list(dict.fromkeys(p.name for p in discover(kind, base) if not p.problem))
         close = get_close_matches(name, known, 1)
         meant = close or [each for each in known if _shortens(name, each)]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from dlbricks_core.ir import Array, Layer, TensorSpec, numpy_dtype
@@ -130,6 +129,8 @@ def limits(dtype: str) -> Range:
         return EVERYTHING
     if dtype == "bool":
         return Range.of(0, 1)
+    import ml_dtypes  # no command needs it that only predicts
+
     info: Any = ml_dtypes.iinfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
     return Range.of(int(info.min), int(info.max))
 
@@ -192,6 +193,8 @@ def _wider(each: Range, share: float) -> Range:
 def _error(dtype: str) -> float:
     if is_whole(dtype) or dtype not in _ROUNDED:
         return 0.0
+    import ml_dtypes
+
     info: Any = ml_dtypes.finfo(numpy_dtype(dtype))  # type: ignore[no-untyped-call]
     return 4 * float(info.eps)
 
