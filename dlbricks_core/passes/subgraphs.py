@@ -230,7 +230,7 @@ def _loop(layer: Layer, lowering: Lowering) -> bool:
         return False
     true = steps.constant("true", np.array(True))
     for number in range(min(trips, most) if going else 0):
-        count = steps.constant("step", np.array(number, np.int64))
+        count = steps.constant(f"step.{number}", np.array(number, np.int64))
         steps.step(number, [count, true, *steps.states], 1)
         name = f"{steps.prefix}/{number}/{body.outputs[0]}"
         goes_on = true if body.outputs[0] == body.inputs[1] else name
@@ -270,7 +270,7 @@ def _scan(layer: Layer, lowering: Lowering) -> bool:
         picked = []
         for at, (name, axis) in enumerate(zip(scanned, axes, strict=True)):
             place = length - 1 - number if turned[at] else number
-            index = steps.constant("place", np.array(place, np.int64))
+            index = steps.constant(f"place.{place}", np.array(place, np.int64))
             picked.append(f"{steps.prefix}/{number}/scanned.{at}")
             gather = Layer("Gather", (name, index), (picked[-1],), {"axis": axis},
                            opset=CANONICAL_OPSET)  # fmt: skip
