@@ -90,3 +90,12 @@ def test_open_sizes_are_those_of_the_import(timer, tmp_path):
     model = canonical(OnnxImporter().load(path), LoadOptions(batch=3)).model
     (result,) = timer.open(model, values(model), 0).run().values()
     assert result.shape[0] == 3
+
+
+def test_a_compiled_model_cannot_be_watched():
+    import openvino  # only where it is installed
+
+    ready = openvino.compile_model(str(LIGHT), "CPU")
+    with pytest.raises(UnsupportedError, match="does not say from which file"):
+        OpenvinoBackend().watch(ready)
+    assert OpenvinoBackend().watch([]) is None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlbricks_core.backends import Backend, BackendOption, BackendSettings, Traits
+from dlbricks_core.errors import UnsupportedError
 from dlbricks_core.ir import CanonicalModel
 from dlbricks_openvino.files import SUFFIX
 from dlbricks_openvino.messages import one_line
@@ -64,6 +65,20 @@ class OpenvinoBackend(Backend):
     def opens(self, source: str) -> bool:
         """Whether the source is a file that OpenVINO reads itself: its own, or an ONNX file."""
         return source.lower().endswith((".onnx", SUFFIX)) and Path(source).is_file()
+
+    def watch(self, target: object) -> None:
+        """Refuses a compiled model, which keeps neither its file nor the graph that it came from.
+
+        Raises:
+            UnsupportedError: If it is a model of OpenVINO.
+        """
+        if type(target).__module__.partition(".")[0] == "openvino":
+            raise UnsupportedError(
+                f"runs of a {type(target).__name__} of OpenVINO cannot be kept: it does not say "
+                "from which file it was read",
+                hint="Let DLBricks run the file: "
+                "dlbricks estimate --measure --backend openvino MODEL.onnx",
+            )
 
     def rewrite(
         self, model: CanonicalModel, settings: BackendSettings, seed: int
