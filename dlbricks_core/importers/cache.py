@@ -160,6 +160,8 @@ class ImportCache:
             options: Options of reading the model.
             asked: Name of the method of the host.
         """
+        # Collections alone write models in the form of a program's files.
+        form = {"form": ""} if isinstance(source, Path) else {}
         parts = {
             "asked": asked,
             "source": str(source.absolute()) if isinstance(source, Path) else source,
@@ -167,7 +169,7 @@ class ImportCache:
             "where": [] if isinstance(source, Path) else [str(Path.cwd()), *sys.path],
             "given": str(source),
             "target": target,
-            "options": asdict(options),
+            "options": asdict(options) | form,
             "environment": _environment(
                 target.partition(":")[0].partition(".")[0], tuple(sys.path)
             ),

@@ -306,6 +306,14 @@ def test_keys_differ_with_options(name, size):
     assert len(keys) == 12
 
 
+def test_a_file_is_imported_once_for_all_backends():
+    """Collections write models in the form of a program's files; a file is what it is."""
+    cache = ImportCache(Path("/nowhere"))
+    options = [LoadOptions(), LoadOptions(form="onnxruntime-genai")]
+    assert len({cache.key(TARGET, Path("a.onnx"), each) for each in options}) == 1
+    assert len({cache.key(TARGET, "a", each) for each in options}) == 2
+
+
 def test_names_of_models_are_kept_by_any_signature(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     names = {"a" * 24: "net", "../../outside": "größer", "\ud800": "old"}
