@@ -50,7 +50,7 @@ def plugins(monkeypatch):
                      synthetic_backend.SyntheticBackend)  # fmt: skip
     atlas = Plugin("predictor", "atlas", "rates:Rates", "tests", "1", Rates)
     monkeypatch.setattr("dlbricks_core.measure.request.find", lambda *_: backend)
-    monkeypatch.setattr("dlbricks_core.estimation.conditioned.find", lambda *_: atlas)
+    monkeypatch.setattr("dlbricks_core.estimation.conditioned.find_predictor", lambda *_: atlas)
     monkeypatch.setattr(import_module("dlbricks_core.bricks.split"), "SHORT_BYTES", 10_000)
     return synthetic_backend
 
