@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from dlbricks_prediction.from_atlas import FromAtlas
 from dlbricks_prediction.layer_posterior import LayerPosterior
 from scipy import sparse
 
 from dlbricks_core.figures.figure import RESAMPLES
 from dlbricks_core.figures.predicted import Predicted
-from dlbricks_core.predict import Predictor
 
 OPERATORS = ("Relu", "Tanh", "Abs", "Neg")
 
 
-class Rates(Predictor):
+class Rates(FromAtlas):
     """Time for each element by operator, and what a brick has of its own.
 
     Rates are 30% too high; bricks say how much.
