@@ -13,6 +13,9 @@ _CHUNK = 1 << 20
 _LONGEST = 1 << 36
 """Maximum bytes of a message. A longer message is garbage."""
 
+_MOST_WAIT_S = 1e9
+"""Maximum seconds of a wait. Sockets overflow beyond 292 years."""
+
 
 class GarbledError(Exception):
     """The bytes that arrived are not a message."""
@@ -86,7 +89,7 @@ class Channel:
         left = deadline - monotonic()
         if left <= 0:
             raise TimeoutError
-        self._end.settimeout(left)
+        self._end.settimeout(min(left, _MOST_WAIT_S))
 
     def shut(self) -> None:
         """Shuts both directions; threads that wait at either end wake up."""

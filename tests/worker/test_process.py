@@ -211,6 +211,10 @@ def test_a_hanging_call_is_killed_at_its_limit(worker):
     assert time.monotonic() - begin < 10
 
 
+def test_a_call_may_wait_longer_than_sockets_can(worker):
+    assert worker.call("big", 5, timeout=1e308).nbytes == 40
+
+
 def test_calls_to_a_dead_worker_fail_with_the_same_reason(worker):
     with pytest.raises(WorkerError):
         worker.call("segfault", timeout=30)
