@@ -112,6 +112,7 @@ def test_files_of_version_1_name_commands_in_other_words(
         (["results", 0, "interval"], [2, 1]),
         (["results", 0, "interval"], [float("nan"), 1]),
         (["results", 0, "estimate"], float("nan")),
+        (["protocol", "timeout_s"], 10**400),
         (["results", 0, "measured"], float("inf")),
         (["software", "backends", 0, "settings"], {"a": 1}),
         (["hardware", "facts"], None),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, get_args
 
@@ -259,7 +259,7 @@ def _read(record: type[RecordT], data: Mapping[str, Any]) -> RecordT:
             value = (float(low), float(high))
             if low > high:
                 raise ValueError(f"{each.name} is from {low} to {high}")
-        if not all(map(isfinite, _numbers(value))):
+        if not all(map(_is_finite, _numbers(value))):
             raise ValueError(f"{each.name} is not a finite number")
         found[each.name] = value
     return record(**found)
@@ -268,8 +268,13 @@ def _read(record: type[RecordT], data: Mapping[str, Any]) -> RecordT:
 def _numbers(value: Any) -> Iterator[float]:
     if isinstance(value, tuple):
         yield from value
-    elif isinstance(value, float):
+    elif isinstance(value, (int, float)):
         yield value
+
+
+def _is_finite(value: float) -> bool:
+    """Whether a number is finite as a float. An integer may be too large to become one."""
+    return abs(value) <= sys.float_info.max
 
 
 def _system(data: Mapping[str, Any]) -> System:
