@@ -8,7 +8,9 @@ from dlbricks_prediction.rates import rated
 from dlbricks_survey import calibration_command as job
 from dlbricks_survey import characterization
 
+from dlbricks_core.figures.statistics import WIDENS
 from dlbricks_core.machine.system import current_system
+from dlbricks_core.store import ResultStore
 
 pytest.importorskip("onnxruntime")
 
@@ -192,6 +194,9 @@ def test_rates_are_timed_once_and_shown_with_the_machine(
         assert done.status == 0, done.err
         data = read("p.json")
         assert {each["signature"] for each in data["probes"]} == (set() if known else {*few})
+        # They are not timed again either if no other network may rest on them.
+        with ResultStore.open("s.sqlite") as store:
+            store.mark([each.question for each in store.measurements()], WIDENS)
     shown = dlbricks("machine", "show", data["system"]["fingerprint"], "--store", "s.sqlite",
                      "--json", "m.json")  # fmt: skip
     assert "call of a small layer" in shown.out
